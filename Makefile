@@ -152,8 +152,8 @@ $(B)/paddle_worker.zst: $(B)/paddle_worker
 UNIT_SRCS := $(wildcard tests/unit/*/test_*.c)
 UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 
-$(UNIT): %: %.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(LDFLAGS_ALL) $(filter %.o,$^) $(filter %.a,$^) $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
+$(UNIT): %: %.o $(B)/tests/support/c/alloc_fails.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
+	$(CC) $(LDFLAGS_ALL) -Wl,--wrap=pd_fault,--wrap=pd_secret_new,--wrap=pd_secret_free $(filter %.o,$^) $(filter %.a,$^) $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
 $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 # Jobs on a simulated clock and network: the calls of tests/sim/wraps end there.
@@ -213,7 +213,8 @@ demo: packages-demo
 	@tests/support/demo
 
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
-# Then 100,000 schedules of a simulated job (docs/folders/agent.md), and 1,000 scenarios of docs/faults.md. Interrupted, they continue where they were: build/faults-$(FAULTS_SEED).jsonl.
+# Then 100,000 schedules of a simulated job (docs/folders/agent.md), the allocations of all unit tests and 1,000 scenarios of docs/faults.md.
+# Interrupted, these two continue where they were: build/unit-allocs-$(FAULTS_SEED).jsonl, build/faults-$(FAULTS_SEED).jsonl.
 # At last every fuzzer (docs/fuzzing.md).
 FAULTS_SEED ?= 1
 FAULTS ?= 1000
@@ -222,6 +223,8 @@ soak: packages-test
 	@tests/soak/soak.py
 	@$(MAKE) --no-print-directory DEV=1 build/dev/tests/unit/agent/test_agent_sim
 	@build/dev/tests/unit/agent/test_agent_sim --count=100000
+	@$(MAKE) --no-print-directory SANITIZE=address,undefined unit
+	@tests/faults/unit_allocs --seed=$(FAULTS_SEED) --report=build/unit-allocs-$(FAULTS_SEED).jsonl
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 	@$(MAKE) --no-print-directory fuzz
 .PHONY: soak

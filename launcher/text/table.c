@@ -85,7 +85,7 @@ void table_print(const struct table *t, FILE *f) {
     for (size_t r = 0; r < t->n; r++) {
         pd_buf_clear(&b);
         put_row(t, &l, r, &b);
-        const char *text = (const char *)b.data;
+        const char *text = b.len ? (const char *)b.data : "";
         fwrite(text, 1, t->limit ? term_fit(text, b.len, (size_t)t->limit) : b.len, f);
         fputc('\n', f);
     }

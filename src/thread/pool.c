@@ -96,7 +96,7 @@ static struct pool_block *fresh(size_t bytes, int class) {
 void *pd_pool_get(struct pd_pool *p, size_t n) {
     if (n > SIZE_MAX / 4)
         return NULL;
-    size_t bytes = n + HEAD;
+    size_t bytes = (n ? n : 1) + HEAD; /* the pointer stays inside the block */
     int class = p ? class_of(&bytes) : NOT_KEPT;
     struct pool_block *b = class == NOT_KEPT ? NULL : p->free[class];
     if (b) {

@@ -128,10 +128,9 @@ int file_fetch_new(struct file_fetch **out, const struct file_fetch_opts *o, str
     d->o = *o;
     d->wanted_end = &d->wanted;
     d->where_ms = FILE_HOLDERS_MS;
-    int rc = file_serve_new(&d->serve, d, err);
-    rc = rc ? rc : file_asks_new(&d->asks, d, file_want, file_forget_channel, err);
+    int rc = file_asks_new(&d->asks, d, file_want, file_forget_channel, err);
+    rc = rc ? rc : file_serve_new(&d->serve, d, err); /* last: a thread of the loop uses it */
     if (rc) {
-        file_serve_free(d->serve);
         file_asks_free(d->asks);
         free(d);
         return rc;

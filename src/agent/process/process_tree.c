@@ -54,8 +54,11 @@ static int read_table(struct process_entry **out, size_t *n_out) {
         int64_t pid;
         if (pd_parse_i64(de->d_name, 1, INT32_MAX, &pid))
             continue;
-        if (pd_grow(v, cap, n + 1))
-            break;
+        if (pd_grow(v, cap, n + 1)) {
+            closedir(d);
+            free(v);
+            return -1;
+        }
         if (!read_stat((pid_t)pid, &v[n]))
             n++;
     }

@@ -310,6 +310,8 @@ int client_step_end(struct ps_client *c, uint64_t n_samples, const double *stats
 void client_keep_sums(struct ps_client *c, const struct step_sums *s);
 int client_flush(struct ps_client *c); /* sends queued pulls */
 void client_step_release(struct ps_client *c);
+/* Releases the argument of a pull that gets no answer; nothing for other types. */
+void client_forget_pull(struct ps_client *c, uint16_t type, void *arg);
 
 /* client_save.c */
 void client_save_release(struct ps_client *c);

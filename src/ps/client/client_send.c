@@ -203,6 +203,7 @@ int client_request(struct ps_client *c, struct server_link *l, uint16_t type,
     if (rc) {
         if (release)
             release(release_arg);
+        client_forget_pull(c, type, arg);
         return rc;
     }
     if (r) {

@@ -73,18 +73,20 @@ static void out_release(void *arg) {
     c->n_out--;
 }
 
+void client_forget_pull(struct ps_client *c, uint16_t type, void *arg) {
+    struct dense_batch *b = type == WIRE_PS_PULL_DENSE ? arg : NULL;
+    if (type == WIRE_PS_PULL_ROWS)
+        rows_put(c, arg);
+    if (b && !--b->refs)
+        free(b);
+}
+
 void client_step_release(struct ps_client *c) {
     for (uint32_t i = 0; c->last && i < c->decl.n_sparse * 2; i++)
         rows_put(c, c->last[i]);
     for (size_t i = 0; i < c->n_requests; i++) /* requests without an answer */
-        if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_ROWS)
-            rows_put(c, c->requests[i].arg);
-        else if (c->requests[i].id && c->requests[i].type == WIRE_PS_PULL_DENSE &&
-                 c->requests[i].arg) {
-            struct dense_batch *b = c->requests[i].arg;
-            if (!--b->refs)
-                free(b);
-        }
+        if (c->requests[i].id)
+            client_forget_pull(c, c->requests[i].type, c->requests[i].arg);
     while (c->free_rows) {
         struct rows *r = c->free_rows;
         c->free_rows = r->next;

@@ -71,7 +71,7 @@ static void cluster_start(struct cluster *c, int n_servers, int n_dense, int n_s
                                    .log = &c->log};
         if (ps_server_new(&c->s[i].server, &o, &err)) {
             fprintf(stderr, "ps_server_new: %s\n", err.msg);
-            abort();
+            exit(1);
         }
         pthread_create(&c->s[i].thread, NULL, server_main, &c->s[i]);
         snprintf(c->list + strlen(c->list), sizeof c->list - strlen(c->list), "%s127.0.0.1:%d",

@@ -241,7 +241,7 @@ static int rt_write_file(struct rt *t, struct manifest_writer *w, const struct r
 
 /* Makes the objects, manifest and root of the current tree. */
 static int rt_pack(struct rt *t, struct pd_err *err) {
-    struct manifest_writer *w;
+    struct manifest_writer *w = NULL;
     uint8_t *bundle = malloc(CHUNKER_BUNDLE_MAX);
     size_t from = 0, n = 0;
     for (size_t i = 0; i < t->n_o; i++)

@@ -132,6 +132,7 @@ static void lists_that_are_damaged_are_refused(void **state) {
     struct file_holders h;
     struct pd_err err = {0};
     const struct object_id id = {{1}};
+    assert_non_null(l);
     pd_buf_init(&b);
     for (int i = 0; i < 3; i++) {
         char name[2] = {(char)('a' + i), 0};

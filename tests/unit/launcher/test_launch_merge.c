@@ -306,6 +306,7 @@ static void test_times(void **state) {
     pd_put_u64(&t, 20);
     pd_put_u64(&t, 5); /* inside the third line, which is shown when its end comes */
     pd_put_u64(&t, 30);
+    assert_int_equal(t.failed, 0);
     assert_int_equal(merge_feed(o.m, 0, 0, 10, "a\nb\nc\n", 6, t.data, 2, 0), 0);
     feed(&o, 1, 0, 15, "A\n", 0);
     feed(&o, 1, 2, 25, "B\n", 0);

@@ -197,6 +197,7 @@ static void test_bytes_during_the_last_look(void **state) {
         0);
     while (!last_look.seen && !r.closed)
         uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(r.closed, 0);
     transport_close(r.t);
     uv_run(&loop, UV_RUN_DEFAULT);
     ssh_pool_free(pool);

@@ -44,7 +44,7 @@ static void work(const struct job *job) {
     uv_signal_t interrupted;
     uv_timer_t ticker;
     int ticks = 0;
-    struct ssh_pool *pool;
+    struct ssh_pool *pool = NULL;
     struct pd_err err = {0};
     struct ssh_opts o = {.identity_file = job->key,
                          .config = job->config ? job->config : "/dev/null",

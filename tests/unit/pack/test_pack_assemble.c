@@ -216,7 +216,7 @@ static void hostile_packages_leave_nothing(void **state) {
         struct manifest_writer *w;
         uint8_t raw[100] = {9};
         err = (struct pd_err){0};
-        manifest_writer_new(&w, rt_keep, &t, &err);
+        assert_int_equal(manifest_writer_new(&w, rt_keep, &t, &err), 0);
         struct manifest_entry e = {.type = MANIFEST_FILE,
                                    .path = "f",
                                    .path_len = 1,
