@@ -76,7 +76,9 @@ static int relay(const struct options *o, struct pd_err *err) {
         return rc;
     int fd = node_paths_connect(&p);
     if (fd >= 0)
-        return relay_run(0, 1, fd, LINGER_MS) ? pd_fail(err, PD_EIO, "the relay failed") : 0;
+        return relay_run(0, 1, fd, LINGER_MS)
+                   ? pd_fail_errno(err, PD_EIO, errno, "the relay failed")
+                   : 0;
     if (o->start)
         return pd_fail(err, PD_EHOST, "the agent in %s ended at once; see its log", p.dir);
     if (lstat(p.dir, &st))

@@ -55,22 +55,27 @@ static void config_release(struct config *c) {
     data_files_release(&c->named);
 }
 
-/* Read the workspace's train.ini. 1: read. 0: it cannot be used; the trainers will say why. */
-static int read_config(struct config *c, const struct scan *scan, const struct pd_options *o) {
+/* Read the workspace's train.ini. 1: read. 0: it cannot be used; the trainers will say why.
+ * PD_ENOMEM: with a message. */
+static int read_config(struct config *c, const struct scan *scan, const struct pd_options *o,
+                       struct pd_err *err) {
     struct scan_item item;
     for (size_t i = 0, n = scan_n_items(scan); i < n; i++) {
         scan_item(scan, i, &item);
         if (strcmp(item.path, o->config) || item.type != MANIFEST_FILE)
             continue;
         struct pd_buf text = {0};
-        int ok = item.size && item.size <= CONFIG_MAX && !pd_buf_reserve(&text, item.size) &&
-                 !scan_item_read(scan, i, text.data, item.size, NULL);
+        struct pd_err why = {0};
+        int ok = item.size && item.size <= CONFIG_MAX;
+        if (ok && pd_buf_reserve(&text, item.size))
+            pd_oom(&why, o->config);
+        ok = ok && !why.code && !scan_item_read(scan, i, text.data, item.size, &why);
         text.len = ok ? item.size : 0;
         ok =
-            ok && !pd_settings_apply(o, o->config, &text, NULL, NULL) &&
-            !pd_ini_read_text(o->config, (const char *)text.data, text.len, NULL, on_pair, c, NULL);
+            ok && !pd_settings_apply(o, o->config, &text, NULL, &why) &&
+            !pd_ini_read_text(o->config, (const char *)text.data, text.len, NULL, on_pair, c, &why);
         pd_buf_release(&text);
-        return ok && (c->train || c->test);
+        return why.code == PD_ENOMEM ? pd_err_copy(err, &why) : ok && (c->train || c->test);
     }
     return 0;
 }
@@ -137,12 +142,12 @@ int split_find(struct split *s, const struct scan *scan, const struct pd_options
     struct config c = {0};
     int at = pd_options_find("n_streams", PD_LAUNCHER), data = pd_options_find("data", PD_LAUNCHER),
         job = pd_options_find("job", PD_LAUNCHER);
-    int rc = 0, read = read_config(&c, scan, o);
+    int read = read_config(&c, scan, o, err), rc = read < 0 ? read : 0;
     if (data >= 0 && o->origin[data].level > PD_FROM_TRAIN_INI)
         c.queue = o->data == PD_DATA_QUEUE;
     if (job >= 0 && o->origin[job].level > PD_FROM_TRAIN_INI)
         c.online = o->job == PD_JOB_ONLINE;
-    if (!read || c.online || (c.train && !split_can_list(scan, c.train)) ||
+    if (read <= 0 || c.online || (c.train && !split_can_list(scan, c.train)) ||
         (c.test && !split_can_list(scan, c.test)))
         goto out;
     s->queue = c.queue;

@@ -170,7 +170,7 @@ int job_describe(struct job *j, struct pd_err *err) {
 
 static void request(struct job_node *n, unsigned type, json_t *body, const void *sec1, size_t n1,
                     uint64_t ms, const char *what, link_answer answer) {
-    if (!body || link_request(n->link, type, body, sec1, n1, ms, what, answer, n))
+    if (link_request(n->link, type, body, sec1, n1, ms, what, answer, n))
         node_fail_memory(n);
 }
 

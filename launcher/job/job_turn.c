@@ -42,8 +42,8 @@ void enter_turn(struct job_node *n) {
         wire_put(&wire_ag_turn, &(struct ag_turn){.wait = j->flags.wait,
                                                   .take = !j->flags.wait || j->turn.takes,
                                                   .order = (int64_t)j->turn.order});
-    if (!body || link_request(n->link, WIRE_AG_TURN, body, NULL, 0, TURN_MS,
-                              "looking for other jobs on the host", on_turn, n))
+    if (link_request(n->link, WIRE_AG_TURN, body, NULL, 0, TURN_MS,
+                     "looking for other jobs on the host", on_turn, n))
         node_fail_memory(n);
 }
 

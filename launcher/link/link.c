@@ -169,11 +169,15 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
         json_decref(body);
         return 0;
     }
+    const int bare = type == WIRE_DS_OBJECT || type == WIRE_DF_FILE || type == WIRE_DF_DATA;
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     json_decref(body);
-    if (body && !text)
-        return PD_ENOMEM;
-    int rc = put_frame(l, type, req, text ? text : type == WIRE_DS_OBJECT ? "" : "{}", sec1, n1);
+    int rc = text || bare ? put_frame(l, type, req,
+                                      text                     ? text
+                                      : type == WIRE_DS_OBJECT ? ""
+                                                               : "{}",
+                                      sec1, n1)
+                          : PD_ENOMEM;
     free(text);
     if (rc) /* part of a frame may be sent already: no other frame can follow */
         link_break(l, PD_ENOMEM, "out of memory");
@@ -202,7 +206,7 @@ uint64_t link_expect(struct link *l, unsigned type, uint64_t timeout_ms, const c
 
 int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1,
                  uint64_t timeout_ms, const char *what, link_answer answer, void *arg) {
-    uint64_t id = link_expect(l, type, timeout_ms, what, answer, arg);
+    uint64_t id = body ? link_expect(l, type, timeout_ms, what, answer, arg) : 0;
     if (!id) {
         json_decref(body);
         return PD_ENOMEM;
@@ -263,17 +267,19 @@ static int make_plain(json_t *v) {
     return rc;
 }
 
-static json_t *parse_body(const struct wire_frame *f) {
+static json_t *parse_body(const struct wire_frame *f, struct pd_err *err) {
     if (f->type == WIRE_AG_LOG || (f->flags & WIRE_F_ERROR) || !f->sec[0] || !f->len[0])
         return json_object();
-    if (f->len[0] > WIRE_JSON_MAX)
-        return NULL;
-    json_t *body = json_loadb((const char *)f->sec[0], f->len[0], 0, NULL);
-    if (body && (!json_is_object(body) || make_plain(body))) {
-        json_decref(body);
-        return NULL;
-    }
-    return body;
+    json_t *body =
+        f->len[0] > WIRE_JSON_MAX ? NULL : json_loadb((const char *)f->sec[0], f->len[0], 0, NULL);
+    if (!json_is_object(body))
+        pd_fail(err, PD_EPROTO, "the agent sent a message that is no JSON object");
+    else if (make_plain(body))
+        pd_oom(err, "a message of the agent");
+    if (!err->code)
+        return body;
+    json_decref(body);
+    return NULL;
 }
 
 /* 1: this paddlectl and the agent have a version of their protocol in common. 0: the link is
@@ -380,9 +386,10 @@ static void take_answer(struct link *l, struct open_request *r, const struct wir
 }
 
 static void take_frame(struct link *l, struct wire_frame *f) {
-    json_t *body = parse_body(f);
+    struct pd_err err = {0};
+    json_t *body = parse_body(f, &err);
     if (!body) {
-        link_break(l, PD_EPROTO, "the agent sent a message that is no JSON object");
+        link_break(l, err.code, err.msg);
         return;
     }
     if (l->phase == PHASE_HELLO) {

@@ -95,7 +95,8 @@ const struct agent_facts *link_facts(const struct link *l); /* valid after on_he
 int link_is_open(const struct link *l);                     /* 1 after on_hello, unless lost */
 size_t link_queued(const struct link *l);
 
-/* Send a message without an answer. Takes the reference to `body` (NULL: {}). */
+/* Send a message without an answer. Takes the reference to `body`. NULL: no memory
+ * for it, which breaks the link; {} for the frames of packages and data files. */
 int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const void *sec1,
               size_t n1);
 /* A message without body, whose section 1 is the concatenation of the parts. */
@@ -109,7 +110,7 @@ typedef int (*link_answer)(struct link *l, const struct wire_frame *f, json_t *b
                            const struct pd_err *err, void *arg);
 
 /* `what` ("setting up the job") names the wait in the timeout's message. Takes the reference to
- * `body`. 0: `answer` will be called. PD_ENOMEM: it will not. */
+ * `body` (NULL: no memory). 0: `answer` will be called. PD_ENOMEM: it will not. */
 int link_request(struct link *l, unsigned type, json_t *body, const void *sec1, size_t n1,
                  uint64_t timeout_ms, const char *what, link_answer answer, void *arg);
 /* Reserve an id and a callback for an answer that comes much later (a package's END). Sends

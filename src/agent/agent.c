@@ -155,7 +155,13 @@ static void on_job_over(void *arg, json_t *result) {
  * whether an agent answers. */
 static void on_client_open(struct client *c, void *arg) {
     struct agent *ag = arg;
-    client_send(c, WIRE_AG_HELLO, 0, hello(ag));
+    struct pd_err err = {0};
+    if (client_send(c, WIRE_AG_HELLO, 0, hello(ag))) {
+        pd_oom(&err, "a client");
+        client_refuse(c, WIRE_AG_HELLO, 0, &err);
+        client_close(c, 0);
+        return;
+    }
     send_state(c, ag);
     if (ag->result)
         send_result(c, ag);
@@ -304,14 +310,16 @@ static void free_handle(uv_handle_t *h) { free(h); }
 
 /* --- stdin and stdout --- */
 
-static uv_stream_t *open_pipe(uv_loop_t *loop, int fd) {
+static uv_stream_t *open_pipe(uv_loop_t *loop, int fd, struct pd_err *err) {
     uv_pipe_t *p = pd_malloc(sizeof *p);
     if (!p || uv_pipe_init(loop, p, 0)) {
         free(p);
+        pd_oom(err, "a connection");
         return NULL;
     }
     pd_widen_pipe(fd); /* large packages come through this pipe */
     if (uv_pipe_open(p, fd)) {
+        pd_fail(err, PD_EIO, "stdin and stdout must be pipes or sockets");
         uv_close((uv_handle_t *)p, free_handle);
         return NULL;
     }
@@ -347,10 +355,9 @@ int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char
         load_over(&ag);
     for (int i = 0; join && i < 2; i++) /* the streams close descriptors 0 and 1 */
         kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
-    uv_stream_t *in = open_pipe(&ag.core.loop, 0), *out = open_pipe(&ag.core.loop, 1);
-    if (!in || !out)
-        rc = pd_fail(&err, PD_EIO, "stdin and stdout must be pipes or sockets");
-    else
+    uv_stream_t *in = open_pipe(&ag.core.loop, 0, &err), *out = open_pipe(&ag.core.loop, 1, &err);
+    rc = err.code;
+    if (!rc)
         rc = client_open(ag.clients, in, out, &err);
     if (rc) {
         msg_write_error(1, WIRE_AG_HELLO, &err);
@@ -377,6 +384,7 @@ static void on_connection(uv_stream_t *l, int status) {
     struct agent *ag = l->data;
     uv_pipe_t *p = status ? NULL : pd_malloc(sizeof *p);
     struct pd_err err = {0};
+    uv_os_fd_t fd;
     if (!p || uv_pipe_init(&ag->core.loop, p, 0)) {
         free(p);
         ag->no_memory = !status; /* libuv listens no further until it is accepted: on_tick */
@@ -385,6 +393,8 @@ static void on_connection(uv_stream_t *l, int status) {
     if (uv_accept(l, (uv_stream_t *)p) || ag->core.quitting ||
         client_open(ag->clients, (uv_stream_t *)p, (uv_stream_t *)p, &err)) {
         pd_warn(&ag->core.log, "a client was turned away: %s", err.msg);
+        if (err.code && !uv_fileno((uv_handle_t *)p, &fd))
+            msg_write_error(fd, WIRE_AG_HELLO, &err);
         uv_close((uv_handle_t *)p, free_handle);
     }
 }

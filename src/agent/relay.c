@@ -77,7 +77,7 @@ static int relay_loop(int in, int out, int sock, uint64_t linger_ms, struct flow
 
 int relay_run(int in, int out, int sock, uint64_t linger_ms) {
     struct flow *up = pd_calloc(1, sizeof *up), *down = pd_calloc(1, sizeof *down);
-    int rc = -1;
+    int rc = -1, e = ENOMEM;
     signal(SIGPIPE, SIG_IGN); /* after a failed write, the agent's last messages are still read */
     if (up && down) {
         const int fds[] = {in, out, sock};
@@ -85,11 +85,11 @@ int relay_run(int in, int out, int sock, uint64_t linger_ms) {
             fcntl(fds[i], F_SETFL, fcntl(fds[i], F_GETFL) | O_NONBLOCK);
         pd_widen_pipe(in);
         rc = relay_loop(in, out, sock, linger_ms, up, down);
-    } else {
-        errno = ENOMEM;
+        e = errno;
     }
     free(up);
     free(down);
     close(sock);
+    errno = e;
     return rc;
 }

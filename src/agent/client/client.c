@@ -178,7 +178,8 @@ int client_open(struct clients *all, uv_stream_t *in, uv_stream_t *out, struct p
     make_room(all);
     struct client *c = n_open(all) < MAX_CLIENTS ? pd_calloc(1, sizeof *c + all->state_size) : NULL;
     if (!c)
-        return pd_fail(err, PD_ENOMEM, "no room for another client");
+        return n_open(all) < MAX_CLIENTS ? pd_oom(err, "another client")
+                                         : pd_fail(err, PD_ENOMEM, "no room for another client");
     int rc = net_conn_on_streams(&c->conn, in, out, &opts, &ev, c, err);
     if (rc) {
         free(c);

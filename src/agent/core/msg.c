@@ -65,13 +65,13 @@ int64_t msg_int(const json_t *o, const char *key, int64_t min, int64_t max, int6
 int msg_bool(const json_t *o, const char *key) { return json_is_true(json_object_get(o, key)); }
 
 void msg_write_error(int fd, uint16_t type, const struct pd_err *e) {
-    struct pd_buf b = {0};
-    uint8_t header[WIRE_HEADER];
+    /* Large enough, so that nothing is allocated: the error may be that there is no memory. */
+    uint8_t text[sizeof e->msg + sizeof e->from + 64], header[WIRE_HEADER];
+    struct pd_buf b = {.data = text, .cap = sizeof text};
     static const uint8_t zero[WIRE_ALIGN];
     wire_error_put(&b, e);
     size_t len[WIRE_SECTIONS] = {b.len};
     wire_header(header, type, WIRE_F_ERROR, 0, 1, len);
-    if (!b.failed && !pd_write_all(fd, header, sizeof header) && !pd_write_all(fd, b.data, b.len))
+    if (!pd_write_all(fd, header, sizeof header) && !pd_write_all(fd, b.data, b.len))
         (void)pd_write_all(fd, zero, wire_pad(b.len));
-    pd_buf_release(&b);
 }
