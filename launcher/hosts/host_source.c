@@ -5,17 +5,22 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+enum { GRACE_NS = 1000000000, PAUSE_NS = 10000000 };
+
+static int too_long(const char *where, const char *command, struct pd_err *err) {
+    return pd_fail(err, PD_ECONF, "%s: %.200s did not end within %d s", where, command,
+                   HOST_SOURCE_MS / 1000);
+}
+
 /* Read until the end of the pipe. The caller ends the command after a failure. */
-static int read_all(int fd, const char *where, const char *command, struct pd_buf *out,
-                    struct pd_err *err) {
-    const uint64_t end = pd_mono_ns() + HOST_SOURCE_MS * 1000000ull;
+static int read_all(int fd, uint64_t end, const char *where, const char *command,
+                    struct pd_buf *out, struct pd_err *err) {
     uint8_t piece[8192];
     for (;;) {
         uint64_t now = pd_mono_ns();
         struct pollfd p = {.fd = fd, .events = POLLIN};
         if (now >= end)
-            return pd_fail(err, PD_ECONF, "%s: %.200s did not end within %d s", where, command,
-                           HOST_SOURCE_MS / 1000);
+            return too_long(where, command, err);
         if (poll(&p, 1, (int)((end - now) / 1000000) + 1) <= 0)
             continue;
         ssize_t n = read(fd, piece, sizeof piece);
@@ -40,10 +45,15 @@ static int start(const char *command, int fd[2], pid_t *pid) {
     char *const argv[] = {sh, flag, (char *)(uintptr_t)command, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
+    sigset_t pipe_signal; /* paddlectl ignores it; `LIST | head` relies on it */
     if (pipe2(fd, O_CLOEXEC))
         return errno;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attr);
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    posix_spawnattr_setsigdefault(&attr, &pipe_signal);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, fd[1], STDOUT_FILENO);
     int rc = posix_spawn(pid, sh, &actions, &attr, argv, environ);
@@ -55,19 +65,41 @@ static int start(const char *command, int fd[2], pid_t *pid) {
     return rc;
 }
 
+/* Wait for the end of the shell. 0, or -1: it was killed because it did not end in time. */
+static int wait_until(pid_t pid, uint64_t end, int *status) {
+    int killed = 0;
+    pid_t got;
+    while ((got = waitpid(pid, status, killed ? 0 : WNOHANG)) != pid) {
+        if (got < 0 && errno != EINTR)
+            break;
+        if (!killed && pd_mono_ns() >= end) {
+            kill(pid, SIGKILL);
+            killed = 1;
+        } else if (!killed) {
+            nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+        }
+    }
+    return -killed;
+}
+
+/* The command has the process group of paddlectl: Ctrl-C ends both. */
 static int run(const char *command, const char *where, struct pd_buf *out, struct pd_err *err) {
-    int fd[2], status = 0, rc = PD_ECONF;
+    int fd[2], status = 0, rc;
     pid_t pid;
     int e = start(command, fd, &pid);
     if (e)
         return pd_fail_errno(err, PD_ECONF, e, "%s: cannot start %.200s", where, command);
-    rc = read_all(fd[0], where, command, out, err);
+    uint64_t end = pd_mono_ns() + HOST_SOURCE_MS * 1000000ull;
+    rc = read_all(fd[0], end, where, command, out, err);
     pd_close(fd[0]);
-    if (rc)
+    if (rc) {
         kill(pid, SIGTERM);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (!rc && WIFSIGNALED(status))
+        end = pd_mono_ns() + GRACE_NS;
+    }
+    int killed = wait_until(pid, end, &status);
+    if (!rc && killed)
+        rc = too_long(where, command, err);
+    else if (!rc && WIFSIGNALED(status))
         rc = pd_fail(err, PD_ECONF, "%s: %.200s was ended by signal %d", where, command,
                      WTERMSIG(status));
     else if (!rc && WEXITSTATUS(status))

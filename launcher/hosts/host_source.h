@@ -1,6 +1,6 @@
 /* host_source.h - where the list of hosts comes from, if conf.ini does not write it out:
  *
- *     hosts = $(COMMAND)      what a command prints, by /bin/sh: host expressions, # comments
+ *     hosts = $(COMMAND)      the output of a command of /bin/sh: host expressions, # comments
  *     hosts = slurm           the nodes of the Slurm allocation that paddlectl runs in
  */
 #pragma once

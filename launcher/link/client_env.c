@@ -61,7 +61,7 @@ void client_env_warn_plain(const struct pd_options *o) {
              NULL);
 }
 
-/* Refuses what the user would expect to matter, and the command does not take. */
+/* Refuses a user or port that the command does not take: the user expects an effect. */
 static int check_connect_host(const struct client_env *c, const struct host *h,
                               struct pd_err *err) {
     const struct {
@@ -111,9 +111,9 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
             return pd_fail_errno(err, PD_ECONF, errno, "%s: identity_file: cannot read %s",
                                  h->from[PD_HOST_IDENTITY_FILE], h->identity_file);
     }
-    return !remote       ? 0
-           : *o->connect ? open_connector(c, err)
-                         : ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
+    if (!remote)
+        return 0;
+    return *o->connect ? open_connector(c, err) : ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
 }
 
 static int init(struct client_env *c, const struct pd_options *opts, int with_agent,

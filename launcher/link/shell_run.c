@@ -26,13 +26,19 @@ static const char watch[] =
 
 /* Behind `connect` (transport/connect.h) /bin/sh reads this line from stdin, whose end is the loss
  * of the connection: a container has no sshd. The first process passes the input on, N bytes. The
- * watch is its child. It reads "bye" from stdin when paddlectl has the exit status. At an end
- * before that, if the shell lives, it ends the shell's session. */
+ * watch is its child. paddlectl writes nothing but the input, so the end of stdin is the next
+ * event. If the shell still lives a second later, the watch ends the shell's session, if the shell
+ * began it or the process that started the shell did: a container's session 0, or that of a
+ * service, has other processes. Otherwise it ends the shell and its descendants. */
 static const char connect_watch[] =
     "exec 3<&0; { head -c %zu <&3; (trap \"\" HUP INT TERM; umask 077; cd /; " WATCH_FUNCTIONS
-    "while read -r x <&3; do case $x in bye) exit;; esac; done; "
-    "f $$ || exit; case $z in Z|X) exit;; esac; w=$e; read -r m x </proc/self/stat; "
-    "k TERM; sleep 1; k KILL; k KILL) >/dev/null 2>&1 & } | /bin/sh -c %s 3<&-";
+    "d() { for q in /proc/[0-9]*; do q=${q#/proc/}; case $q in $m) ;; *) "
+    "f $q && case \" $w \" in *\" $q \"*) ;; *\" $p \"*) w=\"$w $q\"; n=1;; esac;; esac; done; }; "
+    "while read -r x <&3; do :; done; sleep 1; "
+    "f $$ || exit; case $z in Z|X) exit;; esac; w=$e; l=$p; read -r m x </proc/self/stat; "
+    "case $w in 0) ;; $$|$l) k TERM; sleep 1; k KILL; k KILL; exit;; esac; "
+    "w=$$; n=1; while [ $n = 1 ]; do n=0; d; done; kill $w; sleep 1; kill -KILL $w"
+    ") >/dev/null 2>&1 & } | /bin/sh -c %s 3<&-";
 
 struct shell_run;
 

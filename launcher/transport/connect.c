@@ -4,7 +4,7 @@
 #include <pwd.h>
 #include <sodium.h>
 
-enum { MARK = 32, KNOCK_MS = 1000, BYE_MS = 2000, NOISE_MAX = 1 << 20 };
+enum { MARK = 32, KNOCK_MS = 1000, END_MS = 2000, NOISE_MAX = 1 << 20 };
 
 enum connect_step { STEP_TURN, STEP_KNOCK, STEP_LINE, STEP_OPEN, STEP_ENDED, STEP_CLOSED };
 
@@ -118,7 +118,7 @@ static const char *own_name(void) {
     return pw ? pw->pw_name : "";
 }
 
-static char *fill_word(const char *word, const struct connect_host *h) {
+static char *replace_letters(const char *word, const struct connect_host *h) {
     struct pd_buf b = {0};
     for (const char *s = word; *s; s++) {
         if (*s != '%') {
@@ -150,10 +150,10 @@ static char *fill_word(const char *word, const struct connect_host *h) {
 }
 
 /* The words of the command for a host, and "/bin/sh". NULL: no memory. */
-static char **fill(const struct connector *c, const struct connect_host *h) {
+static char **make_argv(const struct connector *c, const struct connect_host *h) {
     char **v = pd_calloc(c->n_words + 2, sizeof *v);
     for (size_t i = 0; v && i <= c->n_words; i++)
-        if (!(v[i] = i < c->n_words ? fill_word(c->words[i], h) : pd_strdup("/bin/sh"))) {
+        if (!(v[i] = i < c->n_words ? replace_letters(c->words[i], h) : pd_strdup("/bin/sh"))) {
             free_words(v);
             v = NULL;
         }
@@ -264,23 +264,21 @@ static void send_line(struct stream *s) {
 }
 
 /* The shell runs the line: the turn of the set-up ends. */
-static void is_open(struct stream *s) {
+static void begin_line(struct stream *s) {
     s->step = STEP_OPEN;
     uv_timer_stop(&s->timer);
     leave_turn(s);
     s->base.ev->on_open(s->base.arg);
 }
 
-/* ENDED: the shell is about to end. "bye" keeps it from taking the end of the connection for a
- * loss. */
-static void has_ended(struct stream *s, const char *status) {
+/* ENDED: the shell is about to end, and the command with it. */
+static void end_line(struct stream *s, const char *status) {
     int64_t n;
     if (!pd_parse_i64(status, 0, 255, &n))
         s->base.status = (int)n;
     s->step = STEP_ENDED;
-    transport_write(s->inner, "bye\n", 4);
-    transport_eof(s->inner);
-    uv_timer_start(&s->timer, on_time, BYE_MS, 0);
+    transport_eof(s->inner); /* some commands end only when both ends do */
+    uv_timer_start(&s->timer, on_time, END_MS, 0);
 }
 
 /* The line of s->in that begins with `mark`, behind the mark, with its end replaced by NUL; *next
@@ -300,13 +298,13 @@ static char *marked_line(struct stream *s, const char *mark, size_t *next) {
     return at + MARK;
 }
 
-static void drop(struct stream *s, size_t n) {
+static void drop_front(struct stream *s, size_t n) {
     memmove(s->in.data, s->in.data + n, s->in.len - n);
     s->in.len -= n;
 }
 
 /* Bytes at the end of s->in that may be the beginning of ENDED; all from a whole mark on. */
-static size_t held(const struct stream *s) {
+static size_t bytes_to_hold(const struct stream *s) {
     const char *p = (const char *)s->in.data, *at = memmem(p, s->in.len, s->ended, MARK);
     size_t n = s->in.len < MARK - 1 ? s->in.len : MARK - 1;
     if (at)
@@ -320,14 +318,14 @@ static void pass_on(struct stream *s, size_t n) {
     if (n)
         s->base.ev->on_bytes(s->in.data, n, s->base.arg);
     if (s->step != STEP_CLOSED)
-        drop(s, n);
+        drop_front(s, n);
 }
 
 static void take_plain(struct stream *s) {
-    size_t next, hold = s->in.len ? held(s) : 0;
+    size_t next, hold = s->in.len ? bytes_to_hold(s) : 0;
     char *status = marked_line(s, s->ended, &next);
     if (status) {
-        has_ended(s, *status == ' ' ? status + 1 : status);
+        end_line(s, *status == ' ' ? status + 1 : status);
         s->in.len -= hold;
         hold = 0;
     }
@@ -356,12 +354,12 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
                  "its option for a terminal (-t)");
             return;
         }
-        drop(s, next);
+        drop_front(s, next);
         send_line(s);
     }
     if (s->step == STEP_LINE && marked_line(s, s->begun, &next)) {
-        drop(s, next);
-        is_open(s);
+        drop_front(s, next);
+        begin_line(s);
     }
     if (s->step < STEP_OPEN && (s->noise += n) > NOISE_MAX)
         fail(s, PD_EHOST, "the shell behind connect prints without end");
@@ -476,7 +474,7 @@ int connector_open(struct transport **out, struct connector *c, const struct con
                    const char *line, const struct transport_events *ev, void *arg,
                    struct pd_err *err) {
     struct stream *s = pd_calloc(1, sizeof *s);
-    if (!s || !(s->line = pd_strdup(line)) || !(s->argv = fill(c, host))) {
+    if (!s || !(s->line = pd_strdup(line)) || !(s->argv = make_argv(c, host))) {
         if (s)
             free(s->line);
         free(s);

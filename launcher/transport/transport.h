@@ -46,7 +46,7 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
                     const struct transport_events *ev, void *arg, struct pd_err *err);
 /* pid of the child; 0: it could not be started */
 int transport_local_pid(const struct transport *t);
-/* transport_close also ends the child and the processes of its group: TERM, KILL a second later */
+/* transport_close also ends the processes of the child's group: TERM, KILL a second later. */
 void transport_local_end_group(struct transport *t);
 
 /* --- for implementations --- */

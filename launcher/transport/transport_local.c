@@ -61,10 +61,10 @@ static void on_exit_cb(uv_process_t *p, int64_t status, int sig) {
         else
             snprintf(l->base.signal, sizeof l->base.signal, "%d", sig);
     }
-    if (l->closing)
-        close_all(l);
-    else
+    if (!l->closing)
         maybe_end(l);
+    else if (kill(-p->pid, 0)) /* on_kill ends the rest of the group */
+        close_all(l);
 }
 
 static void on_alloc(uv_handle_t *h, size_t want, uv_buf_t *buf) {
@@ -136,6 +136,8 @@ static void local_eof(struct transport *t) {
 static void on_kill(uv_timer_t *t) {
     struct local *l = t->data;
     kill(-l->process.pid, SIGKILL);
+    if (l->exited)
+        close_all(l);
 }
 
 static void local_close(struct transport *t) {
@@ -144,8 +146,7 @@ static void local_close(struct transport *t) {
         return;
     l->closing = 1;
     pd_err_clear(&l->why);
-    if (l->end_group && !l->exited) { /* on_exit_cb closes all */
-        kill(-l->process.pid, SIGTERM);
+    if (l->end_group && !kill(-l->process.pid, SIGTERM)) {
         uv_timer_start(&l->timer, on_kill, KILL_MS, 0);
         uv_close((uv_handle_t *)&l->in, on_closed);
     } else {

@@ -22,8 +22,7 @@ static const struct pd_option table[] = {
      "replaced"},
     {"cluster", "connect", PD_STR, F(connect), PD_LAUNCHER, "", 0, 0, 0, "",
      "command that gives a shell on a host, in place of ssh: kubectl exec -i %h --. %h is the "
-     "host, "
-     "%u the user, %p the port, %n the node id"},
+     "host, %u the user, %p the port, %n the node id"},
     {"cluster", "nic", PD_STR, F(nic), PD_LAUNCHER, "", 0, 0, 0, "",
      "network interface or subnet between the nodes; empty: the address that the other nodes can "
      "reach"},

@@ -23,6 +23,7 @@ cd "$HOME" || exit 1
 [ ! -e "$top/silent" ] || exec sleep 100
 if [ -e "$top/tty" ]; then exec script -qec "$*" /dev/null; fi
 exec 3<&0
+if [ -e "$top/nosession" ]; then cat <&3 | "$@" 3<&- | cat; exit 0; fi
 cat <&3 | setsid --wait "$@" 3<&- | cat
 exit 0
 END
@@ -65,23 +66,36 @@ expect 0 x 'seq 200000'
 [ "$(sed -n '/^1$/,$p' <<<"$OUT" | cksum)" = "$(seq 200000 | cksum)" ] || die "much output: $(tail -3 <<<"$OUT")"
 expect 0 x --fanout=1 pwd
 has "$TMP/pod-2"
-expect 124 x --timeout=1 sleep 303.5
-wait_for 20 "a command whose time is over ends" eval '! pgrep -f "sleep 303.5"'
+expect 124 x --timeout=1 sleep 303.$$
+wait_for 20 "a command whose time is over ends" eval '! pgrep -f "sleep 303.$$"'
 
 # --- the connection is lost, with exit status 0: not taken for success, and the command ends
 : >clients
-start lost x --node=1 'echo begun; sleep 304.5; echo never'
-wait_for 30 "a command" pgrep -f "sleep 304.5"
+start lost x --node=1 "echo begun; sleep 304.$$; echo never"
+wait_for 30 "a command" pgrep -f "sleep 304.$$"
 kill -9 -- -"$(tail -1 clients)" || die "no client"
 wait $PID
 status=$?
 [ $status = 255 ] || die "exit status $status after a lost connection: $(cat lost.log)"
 grep -q "paddlectl: pod-1: .*pod was ended by signal KILL" lost.log || die "$(cat lost.log)"
-wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "sleep 304.5"'
+wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "sleep 304.$$"'
+# the same behind a command that starts no session: the command ends, this shell's session does not
+: >nosession
+: >clients
+start lost "$ctl" exec --conf=conf.ini --node=1 "sleep 306.$$; echo never"
+wait_for 30 "a command" pgrep -f "sleep 306.$$"
+client=$(tail -1 clients)
+pkill -9 -x -P "$client" cat || die "no streams"
+kill -9 "$client" || die "no client"
+wait $PID
+status=$?
+[ $status = 255 ] || die "exit status $status after a lost connection: $(cat lost.log)"
+wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "sleep 306.$$"'
+rm nosession
 # a daemon that an ended command left behind stays
-expect 0 x --node=0 'setsid sleep 5.5 >/dev/null 2>&1 </dev/null & echo $! >daemon; sleep 0.2'
-sleep 1.5
-kill -0 "$(cat pod-0/daemon)" 2>/dev/null || die "a daemon was ended"
+expect 0 x --node=0 'setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $! >daemon; sleep 0.2'
+sleep 3
+kill "$(cat pod-0/daemon)" 2>/dev/null || die "a daemon was ended"
 
 # --- a job: the agent and the package come over the command; the model comes back
 : >lose # stdin loses what comes first
@@ -99,11 +113,11 @@ has "pod-[0-2]"
 has glibc
 
 # --- Ctrl-C, and a paddlectl that is killed: the leases end all
-printf '#!/bin/sh\nexec sleep 305.5\n' >ws/wait.sh
+printf '#!/bin/sh\nexec sleep 305.%s\n' $$ >ws/wait.sh
 chmod +x ws/wait.sh
 for signal in INT KILL; do
-    start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=2
-    wait_for 60 "three trainers" eval '[ "$(pgrep -fc "^sleep 305.5")" = 3 ]'
+    start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=5
+    wait_for 60 "three trainers" eval '[ "$(pgrep -fc "^sleep 305.$$")" = 3 ]'
     kill -$signal "$PID"
     wait "$PID" 2>/dev/null
     status=$?
@@ -113,13 +127,13 @@ done
 
 # --- one host's connection is cut while the job runs: it is made again
 start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=10
-wait_for 60 "three trainers" eval '[ "$(pgrep -fc "^sleep 305.5")" = 3 ]'
+wait_for 60 "three trainers" eval '[ "$(pgrep -fc "^sleep 305.$$")" = 3 ]'
 : >clients.before
 cp clients clients.before
 kill -9 -- -"$(tail -1 clients)" || die "no client"
 wait_for 30 "a new connection" eval '! cmp -s clients clients.before'
 sleep 1
-[ "$(pgrep -fc "^sleep 305.5")" = 3 ] || die "the job did not survive a lost connection: $(cat run.log)"
+[ "$(pgrep -fc "^sleep 305.$$")" = 3 ] || die "the job did not survive a lost connection: $(cat run.log)"
 kill -INT "$PID"
 wait "$PID"
 [ $? = 130 ] || die "$(cat run.log)"
