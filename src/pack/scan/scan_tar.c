@@ -45,8 +45,10 @@ static int is_archive(const struct scan *s) {
 static int fits_disk(const struct scan *s, struct archive_entry *in, const struct scan_entry *e,
                      int spool, struct pd_err *err) {
     char what[2 * PATH_MAX];
-    uint64_t bytes = archive_entry_sparse_reset(in) ? 0 : e->size;
-    for (la_int64_t at, n; !archive_entry_sparse_next(in, &at, &n);)
+    /* If one block is the whole file, reset frees it, and next would read it. */
+    const int blocks = archive_entry_sparse_reset(in);
+    uint64_t bytes = blocks ? 0 : e->size;
+    for (la_int64_t at, n; blocks && !archive_entry_sparse_next(in, &at, &n);)
         bytes += (uint64_t)n;
     (void)pd_fmt(what, sizeof what, "%s in archive %s", scan_name(s, e->path), s->top);
     return pd_disk_room(spool, "the disk of TMPDIR", what, bytes, 0, err);
