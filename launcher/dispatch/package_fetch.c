@@ -169,7 +169,8 @@ static void on_turn(uv_work_t *work, int status) {
     count(f, f->of, f->w.totals.have + f->w.totals.here_left,
           f->over                      ? 0
           : f->w.err.code || f->root_n ? f->due
-                                       : f->of - f->w.totals.have);
+          : f->of > f->w.totals.have   ? f->of - f->w.totals.have
+                                       : 0);
     if (f->over) {
         if (f->w.complete) /* nobody knows of it: the folder may be fetched again */
             pd_rm_tree(f->w.target, NULL);

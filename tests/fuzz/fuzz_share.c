@@ -178,7 +178,7 @@ FUZZ(in) {
     const uint8_t *data = in->p;
     const size_t size = fuzz_left(in);
     static const struct net_events events = {.on_frame = on_frame, .on_close = on_close};
-    const struct net_opts opts = {.max_frame = FRAME_MAX, .share = 1};
+    const struct net_opts opts = {.max_frame = FRAME_MAX, .share = 1, .in_place = 1 << 1};
     struct end e = {0};
     struct peer peer;
     struct pd_reader r;

@@ -221,7 +221,7 @@ void head_joined(struct ag_head *h, int node, const json_t *body) {
     }
     /* A restart of one trainer is known to its node only. */
     if (h->took_over && h->state == HEAD_RESTARTING && !n->ever_joined &&
-        join.restarts >= h->restarts)
+        join.restarts >= h->restarts && join.restarts < INT32_MAX)
         h->attempt = h->restarts = (int)join.restarts + 1;
     n->joined = n->ever_joined = 1;
     n->lost_ns = 0;
