@@ -107,7 +107,9 @@ struct job_node {
     json_t *others; /* other jobs on its machine, from the last AG_TURN */
     int has_turn;
     int n_preparations; /* attempts to prepare the node */
-    uint64_t lost_ms;   /* when its connection was last lost, of the loop's clock; 0: never */
+    uint64_t lost_ms;   /* when its connection was lost, of the loop's clock; 0: it is not lost */
+    int n_asked;        /* AG_JOB_HEAD without an answer */
+    int refused;        /* the node does not want to be the head */
     void (*then)(struct job_node *n); /* after the list of data files */
     int64_t n_passes;                 /* reports of passes that were heard of it */
 };

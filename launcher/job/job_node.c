@@ -87,6 +87,7 @@ void node_fail_memory(struct job_node *n) {
  * are sent again. The agent sends its state and its result, if any, without a request. */
 static void resume(struct job_node *n) {
     struct job *j = n->job;
+    n->lost_ms = 0;
     watch_node(n, "", 0, ": connected again");
     job_ask_fate(j);
     job_tell_head(n);
@@ -131,6 +132,8 @@ static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     (void)l;
     job_dispatch_lost(n);
     n->link = NULL;
+    if (!n->lost_ms) /* it was open until now */
+        n->lost_ms = uv_now(&n->job->c.loop);
     watch_gone(n);
     if (n->step == NODE_LEFT_OUT) {
         job_check_phase(n->job);
@@ -213,7 +216,8 @@ static void enter_running(struct job_node *n) {
  * paddlectl that does. */
 static int may_go_on(struct job_node *n, int has_ended) {
     const struct job *j = n->job;
-    return n->id != j->head || j->joined ? job_may_restart(j) : job_head_lost(n, has_ended);
+    const int leads = n->id == j->head || n->id == j->next_head;
+    return !leads || j->joined ? job_may_restart(j) : job_head_lost(n, has_ended);
 }
 
 /* Its agent has ended alone: the result is not that of the job. */

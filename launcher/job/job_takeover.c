@@ -3,14 +3,18 @@
  *     node 0 is lost ─▶ its processes have ended for certain ─▶ AG_DATA_LIST, AG_JOB_HEAD to the
  *     lowest remaining node ─▶ its AG_STATE names it as the head ─▶ AG_JOB_HEAD to the others
  *
- * paddlectl decides this alone, so there are never two heads: a node that does not hear paddlectl
- * for attach_lease ends its processes. If no connection of paddlectl remains (a detached job), no
- * node takes over. */
+ * paddlectl decides this alone. A node that does not hear paddlectl for attach_lease ends its
+ * processes, and paddlectl closes its connection and waits for that long. docs/folders/head.md has
+ * the two cases in which an old head lives longer. If no connection of paddlectl remains (a
+ * detached job), no node takes over. */
 #include "launcher/job/job_internal.h"
 
 enum {
-    ASK_MS = 30000,
+    ASK_MS = 5000, /* AG_JOB_HEAD: the agent answers at once */
+    ASKS = 3,      /* of a node that does not answer; it may repeat what was done */
     TURN_MS = 200,
+    REFUSED_MS = 2000, /* then the next node is asked, unless the job has ended */
+    GIVE_UP_MS = 3000, /* no node can be asked: the last results may still come */
     FENCE_MS =
         2500, /* to end the processes after the lease: LEASE_GRACE_MS of the agent, and more */
     PASSES_MAX = 2000,
@@ -54,12 +58,13 @@ static int may_take_over(const struct job *j) {
            !pd_starts_with(j->state, "ending");
 }
 
-/* The lowest node that runs the job; NULL: there is none, or the job has ended on one. */
+/* The lowest node that runs the job and has not refused; NULL: there is none, or the job has ended
+ * on one. */
 static struct job_node *successor(const struct job *j) {
     struct job_node *first = NULL;
     for (int i = j->n_nodes; i-- > 0;) {
         struct job_node *n = j->by_id[i];
-        if (n->id > j->head && n->step == NODE_RUNNING)
+        if (n->id > j->head && n->step == NODE_RUNNING && !n->refused)
             first = n;
         if (n->id != j->head && n->step == NODE_ENDED)
             return NULL;
@@ -68,6 +73,8 @@ static struct job_node *successor(const struct job *j) {
 }
 
 /* --- the requests --- */
+
+static void on_turn(uv_timer_t *t);
 
 static json_t *peer_of(const struct job_node *n) {
     return wire_put(&wire_job_peer,
@@ -82,38 +89,55 @@ static const char *why_lost(const struct job_node *n) {
     return n->err.code ? n->err.msg : reason && *reason ? reason : "its agent is gone";
 }
 
-static void add_lost(json_t *list, const struct job_node *n) {
-    json_array_append_new(list,
-                          wire_put(&wire_lost_node, &(struct lost_node){.node = n->id,
-                                                                        .host = n->host->label,
-                                                                        .reason = why_lost(n)}));
+/* 0, or -1: out of memory. */
+static int add_lost(json_t *list, const struct job_node *n) {
+    return json_array_append_new(
+        list, wire_put(&wire_lost_node, &(struct lost_node){.node = n->id,
+                                                            .host = n->host->label,
+                                                            .reason = why_lost(n)}));
 }
 
-/* The nodes that the head had lost, in its order, and those that are lost with it. */
+/* The nodes that the head had lost, in its order, and those that are lost with it. NULL: out of
+ * memory. */
 static json_t *all_lost(const struct job *j) {
     json_t *list = j->lost ? json_copy(j->lost) : json_array();
+    int rc = 0;
     for (int i = 0; i < j->n_nodes; i++) {
         const struct job_node *n = j->by_id[i];
         if (n->id != j->head && AT(n->step) & LOST)
-            add_lost(list, n);
+            rc |= add_lost(list, n);
     }
-    add_lost(list, j->by_id[j->head]);
+    rc |= add_lost(list, j->by_id[j->head]);
+    if (rc) {
+        json_decref(list);
+        return NULL;
+    }
     return list;
 }
 
+/* A node that does not answer may have done what it was asked. The request has no effect then, so
+ * it is sent again. If the next head never answers, it counts as lost, and its lease must end
+ * before another node is asked. A node that refuses is no head. */
 static int on_told(struct link *l, const struct wire_frame *f, json_t *body,
                    const struct pd_err *err, void *arg) {
     struct job_node *n = arg;
     struct job *j = n->job;
-    (void)l;
+    const int is_next = n->id == j->next_head && n->id != j->head;
     (void)f;
     (void)body;
-    if (!err || err->code == PD_ECLOSED) /* closed: job_tell_head again, or the node is lost */
+    if (!err || !link_is_open(l)) /* closed: job_tell_head again, or the node is lost */
         return 1;
-    watch_node(n, "", 1, ": %s", err->msg);
-    if (n->id == j->next_head && j->head != j->next_head) {
-        j->next_head = -1;
-        job_limit_wait(j, TURN_MS);
+    if (err->code == PD_ETIMEOUT && ++n->n_asked < ASKS) {
+        job_tell_head(n);
+    } else if (err->code == PD_ETIMEOUT && is_next) {
+        node_fail(n, err);
+    } else {
+        watch_node(n, "", 1, ": %s", err->msg);
+        n->refused = 1;
+        if (is_next) {
+            j->next_head = -1;
+            uv_timer_start(&j->take_over, on_turn, REFUSED_MS, 0);
+        }
     }
     return 1;
 }
@@ -131,9 +155,17 @@ static void tell(struct job_node *n, int head, json_t *nodes, json_t *lost, json
 static void make_head(struct job_node *n) {
     struct job *j = n->job;
     json_t *nodes = json_array();
+    json_t *lost = all_lost(j);
+    int rc = lost ? 0 : -1;
     for (int i = 0; i < j->n_nodes; i++)
-        json_array_append_new(nodes, peer_of(j->by_id[i]));
-    tell(n, n->id, nodes, all_lost(j), j->passes);
+        rc |= json_array_append_new(nodes, peer_of(j->by_id[i]));
+    if (!rc) {
+        tell(n, n->id, nodes, lost, j->passes);
+        return;
+    }
+    json_decref(nodes);
+    json_decref(lost);
+    node_fail_memory(n);
 }
 
 void job_tell_head(struct job_node *n) {
@@ -152,11 +184,12 @@ static void on_turn(uv_timer_t *t) {
     struct job *j = t->data;
     struct job_node *n = successor(j);
     if (!may_take_over(j) || !n) {
-        job_limit_wait(j, TURN_MS);
+        job_limit_wait(j, GIVE_UP_MS);
     } else if (!n->link || !link_is_open(n->link)) { /* it comes back, or is lost, too */
         uv_timer_start(t, on_turn, TURN_MS, 0);
     } else {
         j->next_head = n->id;
+        n->n_asked = 0;
         job_tell_head(n);
     }
 }
@@ -170,8 +203,12 @@ int job_head_lost(struct job_node *n, int has_ended) {
         return 0;
     if (is_head && job_takes_over(j))
         return 1;
+    /* Its lease begins when it hears paddlectl no more. */
+    if (!has_ended && n->link)
+        link_close(n->link);
     if (!has_ended)
-        wait = n->lost_ms + (uint64_t)(j->opts->attach_lease * 1000) + FENCE_MS;
+        wait =
+            (n->lost_ms ? n->lost_ms : now) + (uint64_t)(j->opts->attach_lease * 1000) + FENCE_MS;
     wait = wait > now ? wait - now : 0;
     j->next_head = -1;
     if (wait)
@@ -187,12 +224,14 @@ int job_takes_over(const struct job *j) {
 }
 
 void job_head_is(struct job *j, int head) {
-    if (head <= j->head)
+    if (head <= j->head || head >= j->n_nodes)
         return;
     j->head = head;
     j->next_head = -1;
-    j->took_over = j->ran && head < j->n_nodes;
-    for (int i = 0; i < j->n_nodes && j->took_over; i++)
+    j->took_over = j->ran;
+    for (int i = 0; i < j->n_nodes && j->took_over; i++) {
+        j->by_id[i]->n_asked = j->by_id[i]->refused = 0;
         job_tell_head(j->by_id[i]);
+    }
     watch_sum_up(j);
 }

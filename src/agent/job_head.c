@@ -2,11 +2,17 @@
  * Ids of heads ascend, because the earlier ones are lost, so an old request has no effect. */
 #include "agent/job_internal.h"
 
-/* A stop that saves has not reached the head that was lost. */
+/* A stop that saves may not have reached the head that was lost. No trainer that could save is left
+ * of that attempt, so it becomes a plain stop. */
 static void stop_if_told(struct ag_job *j) {
     struct hd_stop_job s;
-    if (j->save_stop && !wire_get(&wire_hd_stop_job, &s, j->save_stop, NULL))
-        head_save(j->head, (unsigned)s.save_ms, (unsigned)s.grace_ms, s.reason);
+    char reason[WIRE_MAX_REASON + 100];
+    if (!j->save_stop || wire_get(&wire_hd_stop_job, &s, j->save_stop, NULL))
+        return;
+    snprintf(reason, sizeof reason, "%s; nothing was saved, because the node of the head was lost",
+             s.reason);
+    pd_warn(ag_job_log(j), "%s", reason);
+    head_stop(j->head, (unsigned)s.grace_ms, reason);
 }
 
 /* This node has the job's description since AG_JOB_SETUP. `peers` is taken over. */

@@ -40,7 +40,7 @@ static void apply_limit(const char *dir, int v2, uint64_t *left, uint64_t *total
     for (int i = 0; i < 4; i++)
         v[i] =
             pd_fmt(path, sizeof path, "%s/%s", dir, name[i]) ? UINT64_MAX : number(path, key[i], 1);
-    const uint64_t used = v[1] == UINT64_MAX ? 0 : v[1], shared = v[3] < v[2] ? v[3] : 0,
+    const uint64_t used = v[1] == UINT64_MAX ? 0 : v[1], shared = v[3] <= v[2] ? v[3] : 0,
                    cache = v[2] < used ? v[2] - shared : 0;
     if (v[0] < *total)
         *total = v[0];

@@ -209,9 +209,12 @@ static void hear_passes(struct ag_head *h, const json_t *passes) {
     const json_t *v;
     struct heard_pass p;
     size_t i;
-    json_array_foreach (passes, i, v)
-        if (!wire_get(&wire_heard_pass, &p, v, NULL) && p.node < h->spec->n_nodes)
-            (void)head_take_pass(h, (int)p.node, p.pass, NULL);
+    json_array_foreach (passes, i, v) {
+        struct pd_err err = {0};
+        if (!wire_get(&wire_heard_pass, &p, v, NULL) && p.node < h->spec->n_nodes &&
+            head_take_pass(h, (int)p.node, p.pass, &err))
+            pd_warn(h->log, "a report of a pass: %s", err.msg);
+    }
 }
 
 void head_take_over(struct ag_head *h, int head, const json_t *lost, int restarts,
