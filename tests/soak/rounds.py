@@ -82,7 +82,7 @@ class Round:
         self.kind = "user" if self.part == "child" or self.phase in ("ending", "fetching") else rng.choice(("own", "user"))
         n = rng.randint(2, arena.n) if rng.random() < 0.3 else min(3, arena.n)
         self.nodes = rng.sample(range(arena.n), n)
-        self.lease = rng.choice((1, 2, 3))
+        self.lease = rng.choice((2, 3, 4))
         self.fail, self.killed, self.at_phase, self.dead_s, self.status = None, [], "", None, None
 
     def __str__(self):
