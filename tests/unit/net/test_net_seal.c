@@ -307,7 +307,8 @@ static void run(struct world *w, enum deed deed, int is_down, size_t at, unsigne
 static void must_break(const struct world *w, enum deed deed, int is_down, size_t at) {
     const struct side *hit = is_down ? &w->a : &w->s;
     if (!w->m.done)
-        fail_msg("deed %d, direction %d, %zu: there was nothing to change", deed, is_down, at);
+        fail_msg("deed %d, direction %d, %zu: there was nothing to change: '%s', '%s'", deed,
+                 is_down, at, w->a.why.msg, w->s.why.msg);
     if (w->a.wrong || w->s.wrong || hit->frames == n_frames())
         fail_msg("deed %d, direction %d, %zu: changed bytes were accepted", deed, is_down, at);
     /* A cut makes it wait for bytes until the connection ends. */

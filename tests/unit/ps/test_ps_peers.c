@@ -343,15 +343,20 @@ static void test_lying_member_ends_the_job_with_a_reason(void **state) {
     int rc_a = ps_reduce(a, two, 2);
     assert_int_equal(pthread_join(thread, &rc_b), 0);
     assert_true(rc_a < 0 && (intptr_t)rc_b < 0);
-    const char *text_a = ps_client_err(a)->msg, *text_b = ps_client_err(b)->msg;
-    const char *liar = strstr(text_a, "is gone") ? text_b : text_a,
-               *other = liar == text_a ? text_b : text_a;
-    assert_contains(liar, "where trainer");
-    assert_contains(other, "is gone in step 0");
-    assert_contains(other, "where trainer");
+    /* Any of them may be the second one. Its trainer gets the reason; the other trainer may also
+     * get who is gone: trainer 0 in its step 0, trainer 1 in its step 1. */
+    const char *const text[] = {ps_client_err(a)->msg, ps_client_err(b)->msg};
+    for (int i = 0; i < 2; i++) {
+        assert_true(strstr(text[i], "reduces 1 numbers where trainer 0 reduces 2") ||
+                    strstr(text[i], "reduces 2 numbers where trainer 1 reduces 1"));
+        if (strstr(text[i], "is gone"))
+            assert_contains(text[i], i ? "is gone in step 0" : "is gone in step 1");
+    }
     ps_client_free(a);
     ps_client_free(b);
-    assert_int_equal(cluster_join(&cl, NULL), PD_EFAIL);
+    /* PD_EPROTO of the refused message, or PD_EFAIL: a trainer is gone */
+    const int rc = cluster_join(&cl, NULL);
+    assert_true(rc == PD_EPROTO || rc == PD_EFAIL);
 }
 
 int main(void) {
