@@ -19,7 +19,8 @@ static void one_hs(struct wire_hs **out, int connector, unsigned how, int foreig
     fuzz_check(*out = wire_hs_new(&o, connector));
 }
 
-/* What is on its way from one end to the other, as it is or not. Kept for repeats. */
+/* Passes the bytes of one end on to the other, unchanged or as the input says. They are kept, so
+ * that they can be repeated. */
 static void on_path(struct pd_buf *b, struct pd_reader *in) {
     static struct pd_buf earlier;
     struct pd_buf now = {0};

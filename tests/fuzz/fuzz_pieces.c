@@ -57,8 +57,8 @@ static void take_list(struct pd_reader *in) {
     file_index_free(l);
 }
 
-/* What an agent answers on PADDLE_DATA_FD, as the trainer reads it. Behind the last answer the
- * agent has ended. */
+/* The trainer reads the input as answers of an agent on PADDLE_DATA_FD. The agent ends after the
+ * last answer. */
 static void take_answers(struct pd_reader *in) {
     struct data_fetch *f = NULL;
     int fd[2], rc;

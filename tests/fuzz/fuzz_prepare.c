@@ -1,6 +1,6 @@
-/* fuzz_prepare.c - files as `paddlectl prepare` and `paddlectl split` read them. What they write
- * has as many lines as they say; a dictionary that is read prints as it was, but for the ends of
- * lines.
+/* fuzz_prepare.c - `paddlectl prepare` and `paddlectl split` read the input as a text. Their
+ * output files have as many lines as they report. A dictionary that was read is printed as it was,
+ * except for the ends of its lines.
  *
  * Input: u8 flags (command, tokens, packing ...); the file. */
 #include "data/prepare/dict.h"

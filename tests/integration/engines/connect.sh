@@ -67,30 +67,30 @@ expect 0 x 'seq 200000'
 expect 0 x --fanout=1 pwd
 has "$TMP/pod-2"
 expect 124 x --timeout=1 sleep 303.$$
-wait_for 20 "a command whose time is over ends" eval '! pgrep -f "sleep 303.$$"'
+wait_for 20 "a command whose time is over ends" eval '! pgrep -f "^sleep 303.$$"'
 
 # --- the connection is lost, with exit status 0: not taken for success, and the command ends
 : >clients
 start lost x --node=1 "echo begun; sleep 304.$$; echo never"
-wait_for 30 "a command" pgrep -f "sleep 304.$$"
+wait_for 30 "a command" pgrep -f "^sleep 304.$$"
 kill -9 -- -"$(tail -1 clients)" || die "no client"
 wait $PID
 status=$?
 [ $status = 255 ] || die "exit status $status after a lost connection: $(cat lost.log)"
 grep -q "paddlectl: pod-1: .*pod was ended by signal KILL" lost.log || die "$(cat lost.log)"
-wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "sleep 304.$$"'
+wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "^sleep 304.$$"'
 # the same behind a command that starts no session: the command ends, this shell's session does not
 : >nosession
 : >clients
 start lost "$ctl" exec --conf=conf.ini --node=1 "sleep 306.$$; echo never"
-wait_for 30 "a command" pgrep -f "sleep 306.$$"
+wait_for 30 "a command" pgrep -f "^sleep 306.$$"
 client=$(tail -1 clients)
 pkill -9 -x -P "$client" cat || die "no streams"
 kill -9 "$client" || die "no client"
 wait $PID
 status=$?
 [ $status = 255 ] || die "exit status $status after a lost connection: $(cat lost.log)"
-wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "sleep 306.$$"'
+wait_for 20 "the command of a lost connection ends" eval '! pgrep -f "^sleep 306.$$"'
 rm nosession
 # a daemon that an ended command left behind stays
 expect 0 x --node=0 'setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $! >daemon; sleep 0.2'

@@ -4,6 +4,7 @@
 # release only (time)
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/tiny_model.sh"
+[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 ctl=$BIN/paddlectl
 cd "$TMP" || exit 1
 nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$TMP/pod-$1"; }
@@ -15,7 +16,7 @@ cat >way <<'END'
 top=$(dirname "$0") name=$1; shift
 export HOME=$top/$name; cd "$HOME" || exit 1
 exec 3<&0
-cat <&3 | setsid --wait "$@" 3<&- | python3 -c '
+cat <&3 | setsid --wait "$@" 3<&- | /usr/bin/python3 -c '
 import os, sys
 while b := os.read(0, 65536):
     os.write(1, b"\xff" * 4096 if os.path.exists(sys.argv[1]) else b)' "$top/break-$name"
@@ -63,4 +64,3 @@ OUT=$(grep -v ', Batch' run.log)
 has "pod-0 (node 0) is lost: "
 has "the job lost pod-0 on the way"
 has_not "restart 2"
-exit 0

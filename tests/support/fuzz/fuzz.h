@@ -31,7 +31,7 @@ static struct {
     size_t n;
 } fuzz_kept;
 
-/* What must hold whatever the input is. (assert of our code is for itself.) */
+/* A condition that must hold for every input. */
 #define fuzz_check(x)                                               \
     do                                                              \
         if (!(x)) {                                                 \

@@ -294,8 +294,8 @@ static void hostile_packages_leave_nothing(void **state) {
     pd_rm_tree(root, NULL);
 }
 
-/* What comes is held to what was requested, and what was announced to the free space of the disk,
- * together with what others have announced. */
+/* An object that was not requested is refused. All announced bytes, also those of other packages,
+ * must fit into the free space of the disk. */
 static void nothing_comes_that_was_not_requested(void **state) {
     (void)state;
     struct rt t = {.rng = 11};

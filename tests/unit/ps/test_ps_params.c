@@ -318,7 +318,8 @@ static void declare_table(struct ps_params *p, uint32_t dim, int want, struct pd
     ps_declaration_release(&job);
 }
 
-/* Rows of a table ask before each slab and each part of the index. What is there stays usable. */
+/* Rows of a table ask before each slab and each part of the index. The rows that
+ * the table already has stay usable. */
 static void a_table_grows_while_the_machine_has_memory(void **state) {
     (void)state;
     struct ps_params p;
