@@ -287,10 +287,13 @@ static void run(struct world *w, enum deed deed, int is_down, size_t at, unsigne
     assert_true(w->a.opened ? net_is_sealed(w->a.conn) == !plain : deed == FLIP_HANDSHAKE);
     for (uint64_t i = 0; i < n_frames() && w->a.opened && !w->a.closed; i++)
         send_frame(w->a.conn, i);
+    const struct side *hit = is_down ? &w->a : &w->s;
     while (!w->a.closed || (w->s.opened && !w->s.closed)) {
         uv_run(&w->loop, UV_RUN_ONCE);
-        if ((w->a.closed || w->s.closed) && deed != NOTHING && !plain)
-            middle_stop(&w->m); /* an end that waits for the rest of a record gets no more */
+        /* The other end may wait for the rest of a record. Before the deed, the closed end's last
+         * bytes may still be on their way. */
+        if (w->m.done && hit->closed)
+            middle_stop(&w->m);
     }
     net_listener_close(w->listener, NULL, NULL);
     middle_stop(&w->m);
