@@ -8,7 +8,7 @@
 # transports (shared memory). ps_step-shm-copy: the same against a memcpy of our bytes (a process
 # for each core, at once). ps_step-tcp: the pservers in one network namespace and the trainers in
 # another, against Open MPI (btl tcp) and gloo with a process in each of the two. Rounds alternate,
-# the best of each counts. MB=64, FOR_S=3 seconds a measurement, ROUNDS=3.
+# the median of each counts. MB=64, FOR_S=3 seconds a measurement, ROUNDS=3.
 . "$(dirname "$0")/lib/ps.sh"
 MB=${MB:-64} FOR_S=${FOR_S:-3}
 GROUP=build/release/bench/ps_group
@@ -44,26 +44,28 @@ link_up || link=
 trap 'link_down; rm -rf "$DIR"' EXIT
 printf '#!/bin/sh\nshift\nexec ip netns exec %s unshare --uts sh -c "hostname %s; $*"\n' "$NS-b" "$NS-b" >"$AGENT"
 chmod +x "$AGENT"
-shm=1e9 vader=1e9 tcp=1e9 mpi=1e9 gloo=1e9 copy=0
+shm=() vader=() tcp=() mpi=() gloo=() copy=()
 for ((i = 0; i < ROUNDS; i++)); do
     a=$(group) b=$(mpi_shm || :) c=$(mpi_shm --bind-to none || :)
     need_ms "Open MPI" "$b"
     need_ms "Open MPI, not bound" "$c"
     b=$(min "$b" "$c") c=$(copy_gbs "$(nproc)" "$MB" "$FOR_S")
     echo "shared memory $a ms   Open MPI $b ms   memcpy $c GB/s"
-    shm=$(min "$shm" "$a") vader=$(min "$vader" "$b") copy=$(max "$copy" "$c")
+    shm+=("$a") vader+=("$b") copy+=("$c")
     [ -n "$link" ] || continue
     a=$(BENCH_LINK=$LINK group) b=$(mpi_tcp || :) c=$(gloo_tcp || :)
     need_ms "Open MPI between namespaces" "$b"
     need_ms "gloo between namespaces" "$c"
     echo "TCP $a ms   Open MPI $b ms   gloo $c ms"
-    tcp=$(min "$tcp" "$a") mpi=$(min "$mpi" "$b") gloo=$(min "$gloo" "$c")
+    tcp+=("$a") mpi+=("$b") gloo+=("$c")
 done
+shm=$(median "${shm[@]}") vader=$(median "${vader[@]}") copy=$(median "${copy[@]}")
 twice() { awk -v a="$1" 'BEGIN { print 2 * a }'; }
 line ps_step-shm "$(ratio "$(twice "$vader")" "$shm")" '>=0.77' "2 x the all-reduce of Open MPI, default transports" "$shm ms" "$(twice "$vader") ms"
 gbs=$(awk -v mb="$MB" -v ms="$shm" 'BEGIN { printf "%.3f", 4 * mb / ms }')
 line ps_step-shm-copy "$(ratio "$gbs" "$copy")" '>=0.80' "memcpy, $(nproc) processes at once" "$gbs GB/s" "$copy GB/s"
 [ -n "$link" ] || { no_tcp ps_step-tcp; exit 0; }
+tcp=$(median "${tcp[@]}") mpi=$(median "${mpi[@]}") gloo=$(median "${gloo[@]}")
 best=$(min "$mpi" "$gloo")
 line ps_step-tcp "$(ratio "$(twice "$best")" "$tcp")" '>=0.77' "2 x the better all-reduce (Open MPI $mpi ms, gloo $gloo ms), same namespaces" \
     "$tcp ms" "$(twice "$best") ms"

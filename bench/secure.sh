@@ -26,8 +26,9 @@ measure() { # dense GB/s, pull and push Mkeys/s, steps a second
         "$("$PS" sparse 16 1000000 13000 "$FOR_S" | awk '{print $7, $9}')" \
         "$("$GROUP" 2 16 "$FOR_S" | awk '{printf "%.2f", 1000 / $6}')"
 }
-median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-column() { awk -v k="$2" '{ print $k }' "$1" | median; }
+column() { # shellcheck disable=SC2046
+    median $(awk -v k="$2" '{ print $k }' "$1")
+}
 DIR=$(mktemp -d)
 trap 'link_down; rm -rf "$DIR"' EXIT
 names=(dense pull push step) units=(GB/s Mkeys/s Mkeys/s steps/s)

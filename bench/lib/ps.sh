@@ -6,6 +6,7 @@ PS=build/release/bench/ps ROUNDS=${ROUNDS:-3} IPERF_S=${IPERF_S:-2}
 
 max() { awk -v a="$1" -v b="$2" 'BEGIN { print (a > b) ? a : b }'; }
 min() { awk -v a="$1" -v b="$2" 'BEGIN { print (a < b) ? a : b }'; }
+median() { printf '%s\n' "$@" | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 line() { echo "bench $1 ratio $2 target $3 peer \"$4\" ours $5 theirs $6"; } # NAME RATIO TARGET PEER OURS THEIRS
 
