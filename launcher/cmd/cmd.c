@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include "conf/settings.h"
+#include "launcher/engine/engine.h"
 #include "launcher/cmd/manual.h"
 #include "launcher/text/term.h"
 
@@ -68,11 +69,13 @@ static int read_conf(struct pd_options *o, const char *path, int may_lack, struc
                      strerror(errno));
     else if (path || !access("conf.ini", F_OK))
         rc = pd_options_read_conf(o, path ? path : "conf.ini", err);
-    else if (!*o->hosts && !may_lack) /* otherwise the command line replaces conf.ini */
+    else if (!(rc = engine_options(o, err)) && !*o->hosts && !may_lack)
+        /* otherwise the command line replaces conf.ini */
         rc = pd_fail(
             err, PD_ENOENT,
             "there is no conf.ini here; give --conf=FILE, or make one with 'paddlectl init'");
-    return rc ? rc : pd_settings_to_sections(o, err);
+    rc = rc ? rc : pd_settings_to_sections(o, err);
+    return rc ? rc : engine_options(o, err);
 }
 
 int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_options *o,

@@ -120,7 +120,9 @@ static int init(struct client_env *c, const struct pd_options *opts, int with_ag
                 struct pd_err *err) {
     memset(c, 0, sizeof *c);
     c->opts = opts;
-    int rc = check_hosts(c, err);
+    int rc = engine_prepare(&c->engine, opts, err);
+    if (!rc)
+        rc = check_hosts(c, err);
     if (!rc && with_agent)
         rc = agent_image_load(&c->agent, err);
     if (!rc && uv_loop_init(&c->loop))
@@ -163,6 +165,7 @@ void client_env_release(struct client_env *c) {
     hosts_release(&c->hosts);
     free(c->pservers);
     free(c->trainers);
+    engine_release(&c->engine);
     memset(c, 0, sizeof *c);
 }
 

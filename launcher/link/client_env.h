@@ -4,12 +4,14 @@
 #pragma once
 
 #include "conf/options.h"
+#include "launcher/engine/engine.h"
 #include "launcher/link/link.h"
 
 struct client_env {
     uv_loop_t loop;
     int has_loop;
     const struct pd_options *opts;
+    struct engine_run engine;
     struct hosts hosts;
     int *pservers, *trainers; /* node ids in rank order */
     size_t n_pservers, n_trainers;

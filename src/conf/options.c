@@ -8,6 +8,9 @@
 
 /* Sections in the order of the manual. `who` is PD_LAUNCHER for what only paddlectl needs. */
 static const struct pd_option table[] = {
+    {"cluster", "engine", PD_CHOICE, F(engine), PD_LAUNCHER, "ssh", 0, 0, "ssh|local|slurm", "",
+     "where the nodes are. ssh: the hosts; local: this machine; slurm: the Slurm allocation. An "
+     "engine other than ssh sets hosts and connect, if they are not given"},
     {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
      "nodes in order of their ids: [user@]host[:port]; ranges like node-[01-16]; !name leaves a "
      "host out; @group or @file; 'local' or 'local*3' for this machine; $(COMMAND): what it "

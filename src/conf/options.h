@@ -30,6 +30,8 @@ enum pd_opt_who {
 enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE };
 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
+/* In the order of the rows of launcher/engine/engine.c. */
+enum pd_engine { PD_ENGINE_SSH, PD_ENGINE_LOCAL, PD_ENGINE_SLURM, PD_N_ENGINES };
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
 enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
 enum pd_encrypt { PD_ENCRYPT_ALL, PD_ENCRYPT_OFF };
@@ -93,6 +95,7 @@ struct pd_setting {
 struct pd_options {
     /* [cluster] */
     char *hosts, *connect, *pservers, *trainers, *root_dir, *nic;
+    int64_t engine; /* enum pd_engine */
     int64_t port, ports_num, ports_num_for_sparse;
     /* [ssh] */
     char *identity_file, *known_hosts, *ssh_config, *proxy_jump;

@@ -1,0 +1,45 @@
+/* engine.h - where the nodes come from and how they are reached: [cluster] engine. An engine is a
+ * row of functions; what it does not need is NULL.
+ *
+ *     conf.ini is read ─▶ options ─▶ (client_env) prepare ─▶ the hosts are read ─▶ links
+ *                                                 release ◀─ all links are closed
+ *
+ * Everything else of paddlectl is the same with each engine. */
+#pragma once
+
+#include "conf/options.h"
+
+struct engine;
+
+struct engine_run {
+    const struct engine *engine; /* NULL: nothing to release */
+    void *state;                 /* the engine's own, from prepare to release */
+};
+
+struct engine {
+    const char *name; /* the word in conf.ini */
+    /* Sets options that the user did not set (engine_set). Without an effect outside of *o: each
+     * subcommand calls it, also `paddlectl conf`. */
+    int (*options)(struct pd_options *o, struct pd_err *err);
+    /* Before the hosts are read, for a subcommand that talks to nodes. It checks that the engine
+     * is installed (PD_ENOENT), and makes what the connections need. */
+    int (*prepare)(struct engine_run *run, const struct pd_options *o, struct pd_err *err);
+    void (*release)(struct engine_run *run); /* undoes prepare, if that succeeded */
+};
+
+/* The rows, in the order of the option's words. */
+extern const struct engine *const engine_table[PD_N_ENGINES];
+
+/* May be called again when o->engine has changed, since the values have the default's level. */
+int engine_options(struct pd_options *o, struct pd_err *err);
+int engine_prepare(struct engine_run *run, const struct pd_options *o, struct pd_err *err);
+void engine_release(struct engine_run *run);
+
+/* --- for the rows --- */
+
+extern const struct engine engine_slurm;
+
+/* Set an option of [cluster] unless the user did. The origin is "engine = NAME". */
+int engine_set(struct pd_options *o, const char *option, const char *value, struct pd_err *err);
+/* PD_ENOENT: `program` is not in PATH. */
+int engine_needs(const struct pd_options *o, const char *program, struct pd_err *err);
