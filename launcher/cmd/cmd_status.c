@@ -238,7 +238,7 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
                !job->n_running ? ""
                : job->attached ? ", attached"
                                : ", detached");
-    if (head && job->n_running)
+    if (head && (job->n_running || !strcmp(state, "lost")))
         printf("now: %s%s%s\n", state, *head->status.text ? ": " : "", head->status.text);
     if (head && head->status.head)
         printf("head: node %lld\n", (long long)head->status.head);

@@ -192,6 +192,7 @@ struct job {
     uv_timer_t take_over;
     json_t *lost;   /* the head's last list of lost nodes */
     json_t *passes; /* array of heard_pass, for another head */
+    size_t passes_bytes;
     /* from the result of the head: the last saved model, the last test and the test of the best
      * pass (borrowed), the duration */
     char saved[200];
@@ -263,6 +264,7 @@ int job_head_lost(struct job_node *n, int has_ended);
 int job_takes_over(const struct job *j);   /* 1: no node is the head now, and one will be */
 void job_head_is(struct job *j, int head); /* an agent names the node of the head */
 void job_tell_head(struct job_node *n); /* the node is connected again: it may not know the head */
+json_t *job_head_body(struct job *j, int head, json_t *nodes, json_t *lost); /* of AG_JOB_HEAD */
 
 int node_needs_worker(const struct job_node *n); /* the node runs paddle_worker, or may later */
 

@@ -17,10 +17,17 @@ enum {
     GIVE_UP_MS = 3000, /* no node can be asked: the last results may still come */
     FENCE_MS =
         2500, /* to end the processes after the lease: LEASE_GRACE_MS of the agent, and more */
-    PASSES_MAX = 2000,
+    PASSES_BYTES = 2 << 20, /* the newest reports of passes that are kept, as JSON */
 };
 
 /* --- the reports of passes, which the head keeps --- */
+
+static size_t json_bytes(const json_t *o) { return json_dumpb(o, NULL, 0, JSON_COMPACT) + 1; }
+
+static void drop_oldest_passes(struct job *j, size_t most) {
+    for (; j->passes_bytes > most && json_array_size(j->passes); json_array_remove(j->passes, 0))
+        j->passes_bytes -= json_bytes(json_array_get(j->passes, 0));
+}
 
 /* As the agent counts its HD_PASS (src/agent/process/node.c). */
 void job_hear_pass(struct job_node *n, const char *json, size_t len) {
@@ -33,13 +40,14 @@ void job_hear_pass(struct job_node *n, const char *json, size_t len) {
     if (ev && (!strcmp(ev, "saved") || !strcmp(ev, "test"))) {
         json_t *pass =
             wire_put(&wire_hd_pass, &(struct hd_pass){.number = ++n->n_passes, .event = o});
+        json_t *heard =
+            wire_put(&wire_heard_pass, &(struct heard_pass){.node = n->id, .pass = pass});
         if (!j->passes)
             j->passes = json_array();
-        if (json_array_size(j->passes) == PASSES_MAX)
-            json_array_remove(j->passes, 0);
-        json_array_append_new(
-            j->passes,
-            wire_put(&wire_heard_pass, &(struct heard_pass){.node = n->id, .pass = pass}));
+        if (!json_array_append(j->passes, heard))
+            j->passes_bytes += json_bytes(heard);
+        drop_oldest_passes(j, PASSES_BYTES);
+        json_decref(heard);
         json_decref(pass);
     }
     json_decref(o);
@@ -142,9 +150,18 @@ static int on_told(struct link *l, const struct wire_frame *f, json_t *body,
     return 1;
 }
 
-static void tell(struct job_node *n, int head, json_t *nodes, json_t *lost, json_t *passes) {
-    const struct ag_job_head m = {.head = head, .nodes = nodes, .lost = lost, .passes = passes};
-    json_t *body = nodes ? wire_put(&wire_ag_job_head, &m) : NULL;
+json_t *job_head_body(struct job *j, int head, json_t *nodes, json_t *lost) {
+    struct ag_job_head m = {.head = head, .nodes = nodes, .lost = lost};
+    if (lost) { /* the message to the head itself */
+        const size_t n = json_bytes(nodes) + json_bytes(lost) + 200;
+        drop_oldest_passes(j, n < WIRE_JSON_MAX ? WIRE_JSON_MAX - n : 0);
+        m.passes = j->passes;
+    }
+    return nodes ? wire_put(&wire_ag_job_head, &m) : NULL;
+}
+
+static void tell(struct job_node *n, int head, json_t *nodes, json_t *lost) {
+    json_t *body = job_head_body(n->job, head, nodes, lost);
     if (!body || link_request(n->link, WIRE_AG_JOB_HEAD, body, NULL, 0, ASK_MS,
                               "naming the new head", on_told, n))
         node_fail_memory(n);
@@ -160,7 +177,7 @@ static void make_head(struct job_node *n) {
     for (int i = 0; i < j->n_nodes; i++)
         rc |= json_array_append_new(nodes, peer_of(j->by_id[i]));
     if (!rc) {
-        tell(n, n->id, nodes, lost, j->passes);
+        tell(n, n->id, nodes, lost);
         return;
     }
     json_decref(nodes);
@@ -175,7 +192,7 @@ void job_tell_head(struct job_node *n) {
     if (n->id == j->next_head && j->head != n->id)
         send_data_list(n, 0, make_head);
     else if (j->took_over && n->id != j->head)
-        tell(n, j->head, json_pack("[o]", peer_of(j->by_id[j->head])), NULL, NULL);
+        tell(n, j->head, json_pack("[o]", peer_of(j->by_id[j->head])), NULL);
 }
 
 /* --- the course --- */

@@ -248,7 +248,8 @@ static void take_state(struct job_node *n, json_t *body) {
     take_lost(n, m.lost);
     if (!strcmp(state, "lost")) { /* no agent is left that could report more */
         struct pd_err err = {0};
-        pd_fail(&err, PD_EHOST, "the agent of the job has ended without a result");
+        pd_fail(&err, PD_EHOST, "%s",
+                *m.text ? m.text : "the agent of the job has ended without a result");
         node_fail(n, &err);
         return;
     }

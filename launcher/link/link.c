@@ -343,7 +343,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     }
     if (l->keep.lost && !strcmp(a->state, "lost")) { /* its guardian may be about to write one */
         link_break(l, l->keep.tries < GUARDIAN_TRIES ? PD_EHOST : PD_ENOENT,
-                   "the job's agent is gone and left no result");
+                   *m.text ? m.text : "the job's agent is gone and left no result");
         return;
     }
     /* the link is not open yet: failed requests tell their callers that it is coming back */

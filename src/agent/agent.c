@@ -105,6 +105,7 @@ static json_t *hello(struct agent *ag) {
                                                             .job_dir = p->dir,
                                                             .addrs = addrs,
                                                             .state = ag->state,
+                                                            .text = ag->text,
                                                             .pid = getpid()});
     json_object_update(o, facts); /* arch, cores, mem_bytes, disk_free */
     json_decref(facts);
@@ -288,14 +289,16 @@ static int agent_init(struct agent *ag, const struct node_paths *p, enum agent_m
     return rc;
 }
 
-/* Runs until every handle is closed. Returns 1 if a process of the job ran. */
-static int agent_finish(struct agent *ag) {
+/* Runs until every handle is closed. Returns 1 if a process of the job ran. *unwritten 1: its
+ * result is in no file. */
+static int agent_finish(struct agent *ag, int *unwritten) {
     uv_run(&ag->core.loop, UV_RUN_DEFAULT);
     if (ag->give_up_open) {
         uv_close((uv_handle_t *)&ag->give_up, NULL);
         uv_run(&ag->core.loop, UV_RUN_DEFAULT);
     }
     const int started = ag_job_started(ag->job);
+    *unwritten = ag_job_unwritten(ag->job);
     ag_job_free(ag->job);
     json_decref(ag->result);
     kept_data_release(&ag->kept);
@@ -334,8 +337,9 @@ static void load_over(struct agent *ag) {
     ag->log_source.logs = ag->logs_open ? &ag->logs : NULL;
     snprintf(ag->state, sizeof ag->state, "%s",
              ag->result ? msg_str(ag->result, "status") : "lost");
-    snprintf(ag->text, sizeof ag->text,
-             ag->result ? "the job is over" : "the job's agent is gone and left no result");
+    snprintf(ag->text, sizeof ag->text, "%s%s",
+             ag->result ? "the job is over" : "the job's agent is gone and left no result",
+             ag->result ? "" : result_why_missing(p));
     const char *why = msg_str(json_object_get(ag->result, "first_failure"), "reason");
     clients_set_over(ag->clients, *why ? why : ag->text);
 }
@@ -344,7 +348,7 @@ int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char
                     char join[64]) {
     struct agent ag;
     struct pd_err err = {0};
-    int kept[2] = {-1, -1};
+    int kept[2] = {-1, -1}, unwritten;
     signal(SIGPIPE, SIG_IGN);
     int rc = agent_init(&ag, p, mode, 0, build, &err);
     if (rc) {
@@ -366,7 +370,7 @@ int agent_run_stdio(const struct node_paths *p, enum agent_mode mode, const char
         if (out)
             uv_close((uv_handle_t *)out, free_handle);
     }
-    agent_finish(&ag);
+    agent_finish(&ag, &unwritten);
     if (join) {
         memcpy(join, ag.join, sizeof ag.join);
         for (int i = 0; i < 2; i++) {
@@ -465,7 +469,7 @@ int agent_run_daemon(const struct node_paths *p, unsigned lease_ms, const char *
     struct pd_err err = {0};
     signal(SIGPIPE, SIG_IGN);
     int rc = agent_init(&ag, p, AGENT_JOB, lease_ms ? lease_ms : FIRST_LEASE_MS, build, &err);
-    int opened = !rc, keep = 0;
+    int opened = !rc, keep = 0, unwritten = 0;
     if (!rc)
         rc = open_log(&ag, &err);
     if (!rc)
@@ -484,7 +488,7 @@ int agent_run_daemon(const struct node_paths *p, unsigned lease_ms, const char *
             pd_info(&ag.core.log, "agent %.16s of job %s in %s", ag.core.build, p->job, p->dir);
             on_job_state(&ag, "setup", "");
         }
-        keep = agent_finish(&ag);
+        keep = agent_finish(&ag, &unwritten);
         pd_info(&ag.core.log, "the agent ends");
         pd_log_close(&ag.core.log);
     }
@@ -493,5 +497,5 @@ int agent_run_daemon(const struct node_paths *p, unsigned lease_ms, const char *
     unlink(".agent/pid");
     if (!rc && !keep) /* no process ran: the folder is not needed */
         pd_rm_tree(p->dir, NULL);
-    return rc ? 1 : 0;
+    return rc || unwritten ? 1 : 0; /* the guardian writes the result, if it can */
 }

@@ -70,7 +70,7 @@ static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     static const char *const files[] = {".agent/sock", ".agent/key", ".agent/pid"};
     const int status = c->status;
     struct node_paths here = *p;
-    char how[80] = "the agent and its guardian were killed";
+    char how[120] = "the agent and its guardian were killed";
     pd_fmt(here.dir, sizeof here.dir, ".");
     process_tree_end_all(TERM_GRACE_MS);
     if (!c->reaped || !WIFEXITED(status))
@@ -80,9 +80,9 @@ static void clean_up(const struct node_paths *p, const struct guard_chain *c) {
     if (c->reaped && WIFSIGNALED(status))
         snprintf(how, sizeof how, "the agent was killed by signal %d", WTERMSIG(status));
     else if (c->reaped)
-        snprintf(how, sizeof how, "the agent ended with status %d before the job did",
-                 WEXITSTATUS(status));
-    /* An agent that ended well has written it: if it is missing, `clean` removes the folder. */
+        snprintf(how, sizeof how, "the agent ended with status %d and left no result%s",
+                 WEXITSTATUS(status), result_why_missing(&here));
+    /* An agent that ended well has written it, or no process of the job has run. */
     if (!c->reaped || !WIFEXITED(status) || WEXITSTATUS(status))
         result_write_if_missing(&here, how);
 }

@@ -60,6 +60,7 @@ struct file_fetch *const *ag_job_files(const struct ag_job *j) {
     return &j->data;
 }
 int ag_job_started(const struct ag_job *j) { return j && j->started; }
+int ag_job_unwritten(const struct ag_job *j) { return j && j->unwritten; }
 int ag_job_head(const struct ag_job *j) { return j ? j->head_node : 0; }
 
 /* --- how it ended here --- */
@@ -77,8 +78,10 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
     json_object_set_new(j->result, "lost", ag_job_lost_nodes(j));
     json_object_set_new(j->result, "head", json_integer(j->head_node));
     json_object_set_new(j->result, "left", json_boolean(j->left));
-    if (j->started && result_write(&j->o.core->paths, j->result, &err))
+    if (j->started && result_write(&j->o.core->paths, j->result, &err)) {
         pd_error(ag_job_log(j), "%s", err.msg);
+        j->unwritten = 1;
+    }
     ag_job_save_state(j);
     if (j->link)
         peer_link_rest(j->link);

@@ -58,5 +58,7 @@ json_t *ag_job_lost_nodes(const struct ag_job *j);
 json_t *ag_job_state(const struct ag_job *j);
 /* The node of the head, as far as this node knows. */
 int ag_job_head(const struct ag_job *j);
+/* The result is in no file: the disk is full or read-only. */
+int ag_job_unwritten(const struct ag_job *j);
 /* This node has started a process; on the head's node: any node has. */
 int ag_job_started(const struct ag_job *j);

@@ -43,6 +43,7 @@ struct ag_job {
     int said_bye;         /* the job is over, and a client needs nothing more */
     json_t *save_stop;    /* a member: the HD_STOP_JOB that saves, repeated when it joins again */
     json_t *result;       /* NULL until the job is over on this node */
+    int unwritten;        /* result.json could not be written */
     char end_status[16];  /* the status in HD_END */
     char failed[300];     /* this node's own failure; HD_JOIN repeats it */
     char failed_role[12]; /* the role of the process that failed; "agent": this node leaves; "" */

@@ -39,6 +39,7 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, INT, disk_free, 0, INT64_MAX, 0)    \
     X(body, ARRAY, addrs, 0, WIRE_MAX_ADDRS, 0) \
     X(body, TEXT, state, 0, WIRE_MAX_STATE, 0)  \
+    X(body, TEXT, text, 0, WIRE_MAX_REASON, 0)  \
     X(body, INT, pid, 0, INT32_MAX, 0)
 #define WIRE_AG_JOIN(X, body) X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)
 #define WIRE_AG_BYE(X, body) X(body, BOOL, abandon, 0, 1, 0) X(body, BOOL, detach, 0, 1, 0)

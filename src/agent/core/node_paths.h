@@ -5,6 +5,7 @@
  *     ROOT/workspaces/NAME-HASH/      deployed by `paddlectl dispatch`
  *     ROOT/JOB/{workspace,output,log,nodefile,result.json}
  *     ROOT/JOB/.agent/{sock,key,pid}  0700; sock and key are removed when the agent ends
+ *     ROOT/JOB/.agent/result          room on the disk, which becomes result.json
  *     ROOT/JOB/.agent/{state.json,*.idx}  state of the job and its logs, kept after its end */
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include "agent/process/env.h"
 #include "agent/core/msg.h"
+#include "agent/core/result.h"
 #include "agent/process/node_internal.h"
 #include "wire/msg.h"
 
@@ -189,6 +190,7 @@ int node_lay_out(const struct node_paths *p, const struct spec *s, const uint8_t
             access(worker, X_OK))
             rc = pd_fail(err, PD_ENOENT, "%s is not there: send the worker first", worker);
     }
+    rc = rc ? rc : result_reserve(p, err);
     if (!rc)
         rc = node_paths_join(p->dir, ".agent/key", path, err);
     return rc ? rc : pd_write_file_atomic(path, key, 32, 0600, err);
