@@ -327,12 +327,16 @@ void head_fail(struct ag_head *h, int node, const char *reason) {
 void head_abort(struct ag_head *h, unsigned grace_ms, int node, const char *reason) {
     if (h->state == HEAD_OVER)
         return;
+    const unsigned before_ms = head_end_grace_ms(h);
     h->aborted = 1;
+    h->save_until_ns = 0; /* a trainer's children that still save have no more time, either */
     if (h->state != HEAD_CLOSING || grace_ms < h->grace_ms)
         h->grace_ms = grace_ms;
     /* No client is left to hear of silent nodes; their own leases end them. */
     if (h->state == HEAD_CLOSING) {
-        if (uv_timer_get_due_in(&h->deadline) > deadline_ms(h))
+        if (head_end_grace_ms(h) < before_ms)
+            head_enter(h, HEAD_CLOSING); /* the nodes are asked again */
+        else if (uv_timer_get_due_in(&h->deadline) > deadline_ms(h))
             uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
         return;
     }

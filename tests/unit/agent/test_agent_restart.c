@@ -279,10 +279,7 @@ static void saves_that_do_not_end_well(void **state) {
     }
 }
 
-/* User programs get TERM and may exit with any status. The remaining children of a shell have the
- * rest of the time. */
-static void users_programs_save(void **state) {
-    (void)state;
+static struct env *children_save(void) {
     struct env *e = begin("own", 60000);
     e->spec.command[ROLE_TRAINER] = "own";
     advance(e, 5, 1);
@@ -293,9 +290,31 @@ static void users_programs_save(void **state) {
     exited(e, 2, "trainer", 0, 0, 0);
     assert_int_equal(count(e, WIRE_HD_END), N);
     assert_true(msg_int(last(e, 1, WIRE_HD_END)->body, "grace_ms", 0, 999999, 0) > 500000);
+    return e;
+}
+
+/* User programs get TERM and may exit with any status. The remaining children of a shell have the
+ * rest of the time. */
+static void users_programs_save(void **state) {
+    struct env *e = children_save();
+    (void)state;
     until_over(e);
     assert_string_equal(e->status, "stopped");
     assert_null(e->failure);
+    finish(e);
+}
+
+/* The lease of node 0 ends meanwhile: the children have only its short grace period. Node 0 had
+ * processes for 120 s more. */
+static void a_lease_ends_while_children_save(void **state) {
+    struct env *e = children_save();
+    (void)state;
+    head_abort(e->head, 10, 0, "the launcher is gone");
+    assert_int_equal(count(e, WIRE_HD_END), 2 * N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(msg_int(last(e, i, WIRE_HD_END)->body, "grace_ms", 0, 999999, 0), 10);
+    until_over(e);
+    assert_string_equal(e->status, "stopped");
     finish(e);
 }
 
@@ -309,6 +328,7 @@ int main(void) {
         cmocka_unit_test(reports_of_passes),
         cmocka_unit_test(saves_that_do_not_end_well),
         cmocka_unit_test(users_programs_save),
+        cmocka_unit_test(a_lease_ends_while_children_save),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
