@@ -206,9 +206,10 @@ static void fail(struct stream *s, int code, const char *text) {
     transport_close(s->inner);
 }
 
-/* The shell gets each mark in two halves, so that an echo of the command is no mark. */
-static void put_mark(struct pd_buf *b, const char *mark) {
-    pd_put_fmt(b, "echo %.16s\"\"%s", mark, mark + 16);
+/* The shell gets each mark in two halves, so that an echo of the command is no mark. `print` is
+ * echo, or `printf %s` for a mark without the end of a line. */
+static void put_mark(struct pd_buf *b, const char *print, const char *mark) {
+    pd_put_fmt(b, "%s %.16s\"\"%s", print, mark, mark + 16);
 }
 
 static void send_text(struct stream *s, struct pd_buf *b) {
@@ -220,9 +221,9 @@ static void send_text(struct stream *s, struct pd_buf *b) {
 static void knock(struct stream *s) {
     struct pd_buf b = {0};
     pd_put_fmt(&b, "\nif [ -t 0 ]; then ");
-    put_mark(&b, s->ready);
+    put_mark(&b, "echo", s->ready);
     pd_put_fmt(&b, "tty; else ");
-    put_mark(&b, s->ready);
+    put_mark(&b, "echo", s->ready);
     pd_put_fmt(&b, "; fi\n");
     send_text(s, &b);
 }
@@ -232,12 +233,20 @@ static void on_time(uv_timer_t *t) {
     char text[sizeof s->why.msg];
     if (s->step == STEP_ENDED) { /* the command does not end after its shell */
         transport_close(s->inner);
-    } else if (uv_now(s->c->loop) - s->start_ms >= s->c->timeout_ms) {
+    } else if (uv_now(s->c->loop) - s->start_ms < s->c->timeout_ms) {
+        if (s->step == STEP_KNOCK)
+            knock(s);
+    } else if (s->step == STEP_LINE) {
+        pd_fmt(
+            text, sizeof text,
+            "a shell answered behind %s, but only with complete lines: connect needs a stream of "
+            "bytes (for srun: --unbuffered)",
+            s->argv[0]);
+        fail(s, PD_ETIMEOUT, text);
+    } else {
         pd_fmt(text, sizeof text, "no shell answered behind %s within %.3g s%s%s", s->argv[0],
                (double)s->c->timeout_ms / 1000, *s->base.tail ? ": " : "", s->base.tail);
         fail(s, PD_ETIMEOUT, pd_trim(text));
-    } else if (s->step == STEP_KNOCK) {
-        knock(s);
     }
 }
 
@@ -252,19 +261,25 @@ static void on_open(void *arg) {
 static void send_line(struct stream *s) {
     struct pd_buf b = {0};
     s->step = STEP_LINE;
-    put_mark(&b, s->begun);
-    pd_put_fmt(&b, "; %s", s->line);
+    /* Without a newline, and the shell waits: nothing else can push the mark out. */
+    put_mark(&b, "printf %s", s->begun);
+    pd_put_fmt(&b, "; read -r x; %s", s->line);
     if (s->plain) {
         pd_put_fmt(&b, "; x=$?; ");
-        put_mark(&b, s->ended);
+        put_mark(&b, "echo", s->ended);
         pd_put_fmt(&b, "\" $x\"; exit 0");
     }
     pd_put_u8(&b, '\n');
     send_text(s, &b);
 }
 
-/* The shell runs the line: the turn of the set-up ends. */
+/* The shell reads "go" and runs the line: the turn of the set-up ends. */
 static void begin_line(struct stream *s) {
+    static const char go[] = "go\n";
+    if (transport_write(s->inner, go, sizeof go - 1)) {
+        fail(s, PD_ENOMEM, "out of memory");
+        return;
+    }
     s->step = STEP_OPEN;
     uv_timer_stop(&s->timer);
     leave_turn(s);
@@ -357,8 +372,9 @@ static void on_bytes(const uint8_t *p, size_t n, void *arg) {
         drop_front(s, next);
         send_line(s);
     }
-    if (s->step == STEP_LINE && marked_line(s, s->begun, &next)) {
-        drop_front(s, next);
+    if (s->step == STEP_LINE && s->in.len &&
+        (text = memmem(s->in.data, s->in.len, s->begun, MARK))) {
+        drop_front(s, (size_t)(text - (char *)s->in.data) + MARK);
         begin_line(s);
     }
     if (s->step < STEP_OPEN && (s->noise += n) > NOISE_MAX)

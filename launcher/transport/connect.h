@@ -5,7 +5,9 @@
  *     knock, once a second         ──▶  the shell
  *                                  ◀──  READY    what comes before is ignored; stdin may lose bytes
  *     the line, and nothing else   ──▶           a shell may read more than the line that it runs
- *                                  ◀──  BEGUN    on_open: now stdin belongs to the line's command
+ *                                  ◀──  BEGUN    without a newline: a command that passes only
+ *                                                complete lines on is found here
+ *     go                           ──▶           on_open: now stdin belongs to the line's command
  *                                  ◀──  ENDED 3  of a plain command: its exit status
  *
  * The marks are random. Neither exit status 0 of the command nor the end of its output is taken for
