@@ -8,7 +8,7 @@
 #include "launcher/dispatch/bar_keys.h"
 #include "launcher/text/fold_lines.h"
 
-enum { FLUSH_MS = 2000 };
+enum { FLUSH_MS = 2000, MOST_NAMED = 8 };
 
 struct fetch_cmd {
     struct outputs out;
@@ -92,6 +92,27 @@ static void tell_incomplete(void *arg, const char *model, const char *part, int 
     fprintf(stderr, "paddlectl: %s/%s is incomplete: %s%s missing\n", x->f->out.dir, model, part,
             n_missing > 1 ? " and other parts are" : " is");
     json_array_append_new(x->names, json_string(model));
+}
+
+/* Names the nodes whose folder of the job is on no host. 0: there is none. */
+static int tell_missing(const struct ask_all *g, const struct found_job *job) {
+    char text[200] = "";
+    int n = 0;
+    size_t at = 0;
+    for (int id = 0; id < job->n_nodes; id++) {
+        int found = 0;
+        for (size_t i = 0; i < g->c->hosts.n && !found; i++)
+            found = job->host[i].has_job && job->host[i].node == id;
+        if (!found && n++ < MOST_NAMED)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s%d", n > 1 ? ", " : "", id);
+    }
+    if (n)
+        fprintf(stderr,
+                "paddlectl: no host of conf.ini has the folder of %s for %s %s%s: the outputs of "
+                "%s are missing\n",
+                job->id, n > 1 ? "nodes" : "node", text, n > MOST_NAMED ? " and others" : "",
+                n > 1 ? "these nodes" : "this node");
+    return n;
 }
 
 static int report(const struct ask_all *g, const struct fetch_cmd *f, int n_renamed) {
@@ -223,6 +244,8 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
         bad += g.nodes[i].err.code != 0;
     if (bad || g.interrupted)
         status = ask_all_report(&g);
+    else if (!rc && tell_missing(&g, f->job) && !f->model && !status)
+        status = pd_code_exit_status(PD_EHOST);
     int interrupted = g.interrupted;
     if (rc == PD_ENOENT && bad) /* the job may be on an unreachable host */
         err->code = PD_EHOST;

@@ -90,6 +90,15 @@ fetch 0 --to=all --json
 has $'"incomplete": [\n    "pass-00003"\n  ]'
 mv gone "node1/$job/output/pass-00003"
 
+# --- a node's folder is on no host: fetch brings the rest, says so, and does not end as if all had come
+mv "node0/$job" gone
+fetch 3 --to=rest
+has "no host of conf.ini has the folder of $job for node 0: the outputs of this node are missing"
+has "fetched from 2 nodes into rest"
+fetch 2 --pass=best --to=rest # node 0 had the tests
+has "for node 0"
+mv gone "node0/$job"
+
 # --- progress on terminals
 head -c 40000000 /dev/urandom >"node1/$job/output/pass-00003/big"
 /usr/bin/python3 "$TOP/tests/support/fetch_screen.py" "$ctl" "$job" || die "the screens"

@@ -123,6 +123,36 @@ same spare/latest "$two"
 [ "$(ls node2/JOB*/workspace/train | tr '\n' ' ')" = "part-00001 part-00003 part-00005 " ] || die "node 2 has $(ls node2/JOB*/workspace/train)"
 clear_nodes
 
+# --- node 0 is lost, and the spare node takes its roles: node 1, the new head, gets the list of data files, so the spare node is sent the
+# files of the first trainer
+start spare0 "$ctl" run --conf=apart.ini --outputs=spare0 --pservers=2 --trainers=2 --checkpoint_copies=2
+run=$PID
+lose 0 "$step"
+wait "$run" || die "status $?, node 0 lost at step $step: $(grep -v ', Batch' spare0.log)"
+OUT=$(grep -v ', Batch' spare0.log)
+has "its pserver goes to node 2 (local.2); its trainer goes to node 2 (local.2); node 1 (local.1) is the head now"
+same spare0/latest "$two"
+[ "$(ls node2/JOB*/workspace/train | tr '\n' ' ')" = "part-00000 part-00002 part-00004 " ] || die "node 2 has $(ls node2/JOB*/workspace/train)"
+clear_nodes
+
+# --- after the loss of node 0 the job is stopped; run --resume goes on with its model, without node 0
+start stopped "$ctl" run --conf=slow.ini --outputs=stopped "${T[@]}" --checkpoint_copies=2
+run=$PID
+lose 0 "$step"
+goes_on() { grep -q 'Resuming from output/pass-0000' stopped.log; }
+wait_for 60 "node 1 is the head" goes_on
+JOB=$(basename node1/JOB*)
+expect 0 "$ctl" stop --save --conf=conf.ini "$JOB"
+wait "$run"
+[ $? = 130 ] || [ $? = 1 ] || die "a stopped job: $(grep -v ', Batch' stopped.log)"
+OUT=$(grep -v ', Batch' stopped.log)
+has "saved: output/pass-"
+has "to continue: paddlectl run --resume"
+expect 0 "$ctl" run --conf=conf.ini --outputs=resumed "${T[@]}" --checkpoint_copies=2 --resume="$JOB"
+has "pass-0000"
+same resumed/latest "$topology"
+clear_nodes
+
 # --- nobody else has its part: that is said, with the part and the node
 start alone "$ctl" run --conf=slow.ini --outputs=alone "${T[@]}"
 run=$PID

@@ -427,6 +427,53 @@ def test_agents_that_die():
     j.gone()
 
 
+def test_another_head():
+    """AG_JOB_HEAD is refused unless it fits, has its effect once, and may be repeated. The job has one head at a time, can be stopped, and
+    is then over for AG_JOB_HEAD, too."""
+    j = Job(trainer_command="echo up $PADDLE_RESTART_COUNT; exec sleep 1000", on_failure="restart", max_restarts=3, restart_ms=100, detach_lease_ms=20000,
+            attach_lease_ms=20000).run()
+    for a in j.agents:
+        a.wait(lambda: b"up 0" in a.logs[1], "the trainers")
+    one, two = j.agents[1:]
+
+    def refuses(agent, says, **body):
+        try:
+            agent.ask("JOB_HEAD", body)
+        except AgentError as e:
+            assert says in e.text, (says, e.text)
+        else:
+            raise AssertionError("accepted: %r" % body)
+
+    refuses(j.agents[0], "node 0 is the head", head=1, nodes=j.peers[1:2])
+    os.kill(j.agents[0].hello["pid"], signal.SIGKILL)
+    for head in 1, 2:  # all nodes to the head, the head to the others
+        refuses(one, "AG_JOB_HEAD: %d nodes" % (1 if head == 1 else 3), head=head, nodes=j.peers[:1] if head == 1 else j.peers)
+    refuses(one, "port", head=1, nodes=[dict(p, port=0) for p in j.peers])
+    refuses(one, "node 0 is the head", head=3, nodes=j.peers[:1])
+    assert one.ask("JOB_HEAD", {"head": 0, "nodes": j.peers[:1]}) == {}  # it is the head: an old request
+    lost = [{"node": 0, "host": "host-0", "reason": "killed"}]
+    for again in range(2):
+        assert one.ask("JOB_HEAD", {"head": 1, "nodes": j.peers, "lost": lost}) == {}
+        assert two.ask("JOB_HEAD", {"head": 1, "nodes": j.peers[1:2]}) == {}
+    for a in one, two:
+        a.wait(lambda: b"up 1" in a.logs[1], "the trainers of the next attempt")
+        s = a.ask("STATUS", {})
+        assert (s["head"], s["restarts"]) == (1, 1), s
+        refuses(a, "node 1 is the head", head=0, nodes=j.peers[:1])
+    refuses(one, "node 1 is the head", head=2, nodes=j.peers[2:])  # a head follows nobody
+    assert b"up 2" not in one.logs[1] + two.logs[1], "the repeated request had an effect"
+    reqs = [a.send("STOP", {"grace_ms": 1000, "reason": "a client"}) for a in (one, two)]
+    for a, req in zip((one, two), reqs):
+        a.answer(req)
+        r = a.wait_result()
+        assert r["status"] == "stopped" and r["head"] == 1 and r["restarts"] == 1, r
+    assert [l["node"] for l in one.results[-1]["lost"]] == [0], one.results
+    refuses(two, "the job has ended on node 2", head=2, nodes=j.peers)
+    for a in one, two:
+        a.bye()
+    j.gone()
+
+
 def test_ipv6():
     try:
         with open("/proc/net/if_inet6") as f:
