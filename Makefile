@@ -244,6 +244,11 @@ format:
 	@find src launcher worker tests bench -name '*.[ch]' | xargs clang-format -i
 .PHONY: format
 
+# docs/train-ini.md is what the program prints.
+reference: all
+	$(B)/paddlectl help train.ini >docs/train-ini.md
+.PHONY: reference
+
 # The manual and the completions come from the program's own tables.
 MAN := $(B)/manual
 man: $(MAN)/made

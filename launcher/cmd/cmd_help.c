@@ -2,6 +2,8 @@
  * completions that 'make install' installs. */
 #include "launcher/cmd/manual.h"
 
+#include "launcher/link/bootstrap.h"
+
 /* Run the command with --help=FORM: only the command itself knows its own options. */
 static int print_form(const struct command *table, size_t n, const struct command *c,
                       const char *what) {
@@ -120,6 +122,21 @@ static int zsh(const struct command *table, size_t n) {
     return bad || fflush(stdout) ? 1 : 0;
 }
 
+/* Replaces this process by `paddle_worker model --reference`: paddlectl has no tables of layers.
+ * Returns only on failure. */
+static int reference(const char *part, struct pd_err *err) {
+    char path[4096], word[200];
+    char *argv[] = {path, (char *)(uintptr_t) "model", (char *)(uintptr_t) "--reference", NULL,
+                    NULL};
+    if (node_program_path("paddle_worker", path, sizeof path, err))
+        return err->code;
+    if (part && pd_fmt(word, sizeof word, "--part=%s", part))
+        return pd_fail(err, PD_EUSAGE, "the name is too long");
+    argv[3] = part ? word : NULL;
+    execv(path, argv);
+    return pd_fail_errno(err, PD_EFAIL, errno, "cannot run %s", path);
+}
+
 int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     const char *page = NULL;
     int list = 0, for_bash = 0, for_zsh = 0;
@@ -133,16 +150,19 @@ int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     };
     const struct cmd_line line = {
         .usage = "paddlectl help [SUBCOMMAND]\n"
+                 "paddlectl help train.ini [NAME]\n"
                  "Shows the description and the options of a command. Without SUBCOMMAND: lists "
-                 "the commands.",
+                 "the commands. train.ini: the reference of the network, or of the layer, "
+                 "activation, cost, evaluator, optimizer or key NAME.",
         .about =
             "'make install' installs the manual and the completions, which are generated from the "
             "same tables as this help. Without an installation, the options below print them.",
         .examples = "paddlectl help run\tthe options of run\n"
+                    "paddlectl help train.ini conv\tthe keys and formulas of a layer\n"
                     "source <(paddlectl help --bash)\tcompletion in this shell\n"
                     "paddlectl help --man=paddlectl-run.1 | man -l -\ta page of the manual\n",
         .extra = extra,
-        .max_rest = 1,
+        .max_rest = 2,
     };
     struct pd_options o;
     struct pd_err err = {0};
@@ -151,7 +171,13 @@ int cmd_help(const struct command *table, size_t n, int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     pd_options_release(&o);
-    const struct command *c = n_rest ? cmd_find(table, n, rest[0], &err) : NULL;
+    const struct command *c = NULL;
+    if (n_rest && !strcmp(rest[0], "train.ini"))
+        reference(n_rest > 1 ? rest[1] : NULL, &err);
+    else if (n_rest > 1)
+        pd_fail(&err, PD_EUSAGE, "unexpected word '%s'", rest[1]);
+    else if (n_rest)
+        c = cmd_find(table, n, rest[0], &err);
     if (err.code)
         return cmd_fail(&err);
     if (c)

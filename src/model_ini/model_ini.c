@@ -16,78 +16,89 @@ struct ini_key {
     enum value_type type;
     size_t offset;
     double min, max; /* bounds of a number or size */
+    const char *text;
 };
 
-#define DATA(k, t, lo, hi) \
-    { S_DATA, #k, t, offsetof(struct data_ini, k), lo, hi }
-#define LAYER(k, t, lo, hi) \
-    { S_LAYER, #k, t, offsetof(struct layer_ini, k), lo, hi }
-#define COST(k, t, lo, hi) \
-    { S_COST, #k, t, offsetof(struct cost_ini, k), lo, hi }
-#define OPT(k, t, lo, hi) \
-    { S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi }
-#define EVAL(k, t, lo, hi) \
-    { S_EVALUATOR, #k, t, offsetof(struct evaluator_ini, k), lo, hi }
+#define DATA(k, t, lo, hi, text) \
+    { S_DATA, #k, t, offsetof(struct data_ini, k), lo, hi, text }
+#define LAYER(k, t, lo, hi, text) \
+    { S_LAYER, #k, t, offsetof(struct layer_ini, k), lo, hi, text }
+#define COST(k, t, lo, hi, text) \
+    { S_COST, #k, t, offsetof(struct cost_ini, k), lo, hi, text }
+#define OPT(k, t, lo, hi, text) \
+    { S_OPTIMIZER, #k, t, offsetof(struct optimizer_ini, k), lo, hi, text }
+#define EVAL(k, t, lo, hi, text) \
+    { S_EVALUATOR, #k, t, offsetof(struct evaluator_ini, k), lo, hi, text }
 static const struct ini_key keys[] = {
-    DATA(train, V_TEXT, 0, 0),
-    DATA(test, V_TEXT, 0, 0),
-    DATA(vocabulary, V_SIZE, 1, 4e18),
-    DATA(vocabulary_file, V_TEXT, 0, 0),
-    DATA(start_id, V_SIZE, 0, 4e18),
-    DATA(end_id, V_SIZE, 0, 4e18),
-    LAYER(type, V_NAME, 0, 0),
-    LAYER(inputs, V_NAMES, 0, 0),
-    LAYER(param, V_NAMES, 0, 0),
-    LAYER(size, V_SIZE_OR_VOCABULARY, 1, 1 << 24),
-    LAYER(act, V_NAME, 0, 0),
-    LAYER(bias, V_BOOL, 0, 0),
-    LAYER(sparse_update, V_BOOL, 0, 0),
-    LAYER(is_distributed, V_BOOL, 0, 0),
-    {S_LAYER, "static", V_BOOL, offsetof(struct layer_ini, is_static), 0, 0},
-    LAYER(pooling, V_NAME, 0, 0),
-    LAYER(combine, V_NAME, 0, 0),
-    LAYER(dim, V_SIZE, 1, 1 << 20),
-    LAYER(channels, V_SIZE, 1, 1 << 20),
-    LAYER(height, V_SIZE, 1, 1 << 16),
-    LAYER(width, V_SIZE, 1, 1 << 16),
-    LAYER(filter, V_SIZE, 1, 1 << 10),
-    LAYER(stride, V_SIZE, 1, 1 << 10),
-    LAYER(padding, V_SIZE, 0, 1 << 10),
-    LAYER(eps, V_NUMBER, 1e-12, 1),
-    LAYER(momentum, V_NUMBER, 0, 1),
-    LAYER(scale, V_NUMBER, -1e6, 1e6),
-    LAYER(negatives, V_SIZE, 1, 1 << 16),
-    LAYER(share, V_SIZE, 1, 1 << 20),
-    LAYER(counts, V_TEXT, 0, 0),
-    LAYER(power, V_NUMBER, 0, 1),
-    LAYER(click, V_NAME, 0, 0),
+    DATA(train, V_TEXT, 0, 0, "patterns of the training files, relative to train.ini's folder"),
+    DATA(test, V_TEXT, 0, 0, "patterns of the test files; default: no test"),
+    DATA(vocabulary, V_SIZE, 1, 4e18, "number of ids of formats that are texts of ids"),
+    DATA(vocabulary_file, V_TEXT, 0, 0, "a file with a word on each line: its lines are the ids"),
+    DATA(start_id, V_SIZE, 0, 4e18, "id of <s>, the start of a sentence; default: from the file"),
+    DATA(end_id, V_SIZE, 0, 4e18, "id of <e>, the end of a sentence; default: from the file"),
+    LAYER(type, V_NAME, 0, 0, "the layer, one of those below"),
+    LAYER(inputs, V_NAMES, 0, 0, "names of layers or fields, in order"),
+    LAYER(param, V_NAMES, 0, 0,
+          "names of the parameters; layers that give the same name share the parameter"),
+    LAYER(size, V_SIZE_OR_VOCABULARY, 1, 1 << 24, "outputs of a sample, or of a looked-up row"),
+    LAYER(act, V_NAME, 0, 0, "activation; default linear"),
+    LAYER(bias, V_BOOL, 0, 0, "whether the layer adds a trained bias; default true"),
+    LAYER(sparse_update, V_BOOL, 0, 0,
+          "the parameter is a table: a step moves only the rows of the batch; default false"),
+    LAYER(is_distributed, V_BOOL, 0, 0,
+          "as sparse_update; the original system's name for tables on servers; default false"),
+    {S_LAYER, "static", V_BOOL, offsetof(struct layer_ini, is_static), 0, 0,
+     "the parameters keep their values; default false"},
+    LAYER(pooling, V_NAME, 0, 0,
+          "embedding: sum, mean or sqrtn of a list's rows, default sum; pool: max or mean"),
+    LAYER(combine, V_NAME, 0, 0, "several fields side by side (concat, default) or added (sum)"),
+    LAYER(dim, V_SIZE, 1, 1 << 20, "width of each vector of the inputs"),
+    LAYER(channels, V_SIZE, 1, 1 << 20, "of the input image; default: the input layer's"),
+    LAYER(height, V_SIZE, 1, 1 << 16, "of the input image; default: the input layer's"),
+    LAYER(width, V_SIZE, 1, 1 << 16, "of the input image; default: the input layer's"),
+    LAYER(filter, V_SIZE, 1, 1 << 10, "height and width of the window"),
+    LAYER(stride, V_SIZE, 1, 1 << 10,
+          "distance of two places of the window; default: conv 1, pool filter"),
+    LAYER(padding, V_SIZE, 0, 1 << 10, "zeros around the image; default 0"),
+    LAYER(eps, V_NUMBER, 1e-12, 1, "added to the variance; default 1e-5"),
+    LAYER(momentum, V_NUMBER, 0, 1, "share that the running mean and variance keep; default 0.9"),
+    LAYER(scale, V_NUMBER, -1e6, 1e6, "factor of the similarity, or of the drawn ids; default 1"),
+    LAYER(negatives, V_SIZE, 1, 1 << 16, "number of ids that are drawn for a group of samples"),
+    LAYER(share, V_SIZE, 1, 1 << 20, "neighbouring samples that share their drawn ids; default 1"),
+    LAYER(counts, V_TEXT, 0, 0,
+          "file whose line i ends with the count of id i; default: the count is 1 / (i + 1)"),
+    LAYER(power, V_NUMBER, 0, 1, "exponent of the counts; default 0.75, nce 1"),
+    LAYER(click, V_NAME, 0, 0, "ageing: the field that is 1 for a sample with a click"),
 #define X(name, least, most, def, text)                                                           \
     {S_LAYER,  #name,                                                                             \
      V_NUMBER, offsetof(struct layer_ini, life) + PD_ROW_LIFE_##name * sizeof(struct ini_number), \
-     least,    most},
+     least,    most,                                                                              \
+     text},
     PD_ROW_LIFE_TABLE(X)
 #undef X
-        LAYER(init, V_NAME, 0, 0),
-    LAYER(init_std, V_NUMBER, 0, 1e6),
-    LAYER(init_mean, V_NUMBER, -1e6, 1e6),
-    LAYER(init_max, V_NUMBER, 0, 1e6),
-    LAYER(rate, V_NUMBER, 0, 0.999),
-    LAYER(lr_factor, V_NUMBER, 0, 1e6),
-    LAYER(l1, V_NUMBER, 0, 1e6),
-    LAYER(l2, V_NUMBER, 0, 1e6),
-    COST(type, V_NAME, 0, 0),
-    COST(input, V_NAMES, 0, 0),
-    COST(label, V_NAME, 0, 0),
-    COST(weight, V_NUMBER, 0, 1e6),
-    COST(delta, V_NUMBER, 1e-12, 1e12),
-    OPT(type, V_NAME, 0, 0),
-    OPT(l1, V_NUMBER, 0, 1e6),
-    OPT(l2, V_NUMBER, 0, 1e6),
-    EVAL(type, V_NAME, 0, 0),
-    EVAL(input, V_NAME, 0, 0),
-    EVAL(label, V_NAME, 0, 0),
-    EVAL(threshold, V_NUMBER, -1e9, 1e9),
-    EVAL(positive, V_SIZE, 0, 1 << 24),
+        LAYER(init, V_NAME, 0, 0, "first values: normal (default), uniform or xavier"),
+    LAYER(init_std, V_NUMBER, 0, 1e6,
+          "normal: standard deviation of the first values; default: see the layer"),
+    LAYER(init_mean, V_NUMBER, -1e6, 1e6, "mean of the first values; default 0"),
+    LAYER(init_max, V_NUMBER, 0, 1e6, "uniform: largest distance from the mean"),
+    LAYER(rate, V_NUMBER, 0, 0.999, "probability that a value becomes 0 in training"),
+    LAYER(lr_factor, V_NUMBER, 0, 1e6, "factor of the learning rate; default 1"),
+    LAYER(l1, V_NUMBER, 0, 1e6, "as l1 of [optimizer], for this layer"),
+    LAYER(l2, V_NUMBER, 0, 1e6, "as l2 of [optimizer], for this layer"),
+    COST(type, V_NAME, 0, 0, "the cost, one of those below"),
+    COST(input, V_NAMES, 0, 0, "the layer; rank takes two"),
+    COST(label, V_NAME, 0, 0, "the field with the label"),
+    COST(weight, V_NUMBER, 0, 1e6, "factor of the cost in the sum of all costs; default 1"),
+    COST(delta, V_NUMBER, 1e-12, 1e12, "huber: where the cost becomes linear; default 1"),
+    OPT(type, V_NAME, 0, 0, "the optimizer, one of those below"),
+    OPT(l1, V_NUMBER, 0, 1e6, "moves each value towards 0 by learning_rate * l1; default 0"),
+    OPT(l2, V_NUMBER, 0, 1e6, "adds l2 * w to the gradient; default 0"),
+    EVAL(type, V_NAME, 0, 0, "the evaluator, one of those below"),
+    EVAL(input, V_NAME, 0, 0, "the layer; perplexity takes a cost"),
+    EVAL(label, V_NAME, 0, 0, "the field with the label"),
+    EVAL(threshold, V_NUMBER, -1e9, 1e9,
+         "an output of one value means 1 from this value on; default 0.5"),
+    EVAL(positive, V_SIZE, 0, 1 << 24, "the positive class of several; default 1"),
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
@@ -125,6 +136,25 @@ int model_ini_foreign_key(const struct layer_ini *l, const char *const *takes, c
             return line;
         }
     }
+    return 0;
+}
+
+int model_ini_key(size_t i, struct model_ini_key *out) {
+    static const char *const kind[] = {[V_NAME] = "name",
+                                       [V_NAMES] = "names",
+                                       [V_TEXT] = "text",
+                                       [V_SIZE] = "",
+                                       [V_SIZE_OR_VOCABULARY] = ", or vocabulary",
+                                       [V_NUMBER] = "",
+                                       [V_BOOL] = "true, false"};
+    if (i >= N_KEYS)
+        return PD_ENOENT;
+    const struct ini_key *k = &keys[i];
+    *out = (struct model_ini_key){section_name[k->section], k->name, k->text, ""};
+    if (k->max > 0)
+        pd_fmt(out->value, sizeof out->value, "%.10g to %.10g%s", k->min, k->max, kind[k->type]);
+    else
+        pd_fmt(out->value, sizeof out->value, "%s", kind[k->type]);
     return 0;
 }
 

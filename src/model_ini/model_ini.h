@@ -120,5 +120,15 @@ struct model_ini {
  * vocabulary_file. PD_ECONF with "path:line: ...", PD_ENOENT, PD_EIO. */
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err);
 void model_ini_free(struct model_ini *m);
+
+/* Row i of the table of keys, for the reference: section ("layer"), name, what a value may be, and
+ * what the key says. 0, or PD_ENOENT past the end. Keys of src/data and of the optimizers are not
+ * in this table. */
+struct model_ini_key {
+    const char *section, *name, *text;
+    char value[64];
+};
+int model_ini_key(size_t i, struct model_ini_key *out);
+
 /* Value of a setting of [optimizer]; NULL: not given. */
 const char *model_ini_setting(const struct model_ini *m, const char *name);

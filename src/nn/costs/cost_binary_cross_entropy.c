@@ -1,11 +1,5 @@
-/* cost_binary_cross_entropy.c - fused with the sigmoid below it, with logit x and label t in [0,
- * 1].
- *
- *     cost = max(x, 0) - t x + log(1 + exp(-|x|))
- *
- * is exact even where -log(y) overflows. The gradient before the sigmoid is y - t.
- * Source: docs/sources.md#costs
- */
+/* cost_binary_cross_entropy.c - fused with the sigmoid below it, so it is exact even where -log(y)
+ * overflows. */
 #include "nn/graph/graph_internal.h"
 
 static void before(struct nn_exec *e, const struct nn_cost_node *self) {
@@ -32,13 +26,14 @@ static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_
 }
 
 const struct nn_cost_type nn_cost_binary_cross_entropy = {
-    "binary_cross_entropy",
-    "sigmoid",
-    1,
-    NN_LABEL_VALUE,
-    NULL,
-    before,
-    value,
-    backward,
-    "-log of the probability of a label that is 0 or 1 (or between)",
-    1};
+    .name = "binary_cross_entropy",
+    .act = "sigmoid",
+    .n_in = 1,
+    .label = NN_LABEL_VALUE,
+    .before_act = before,
+    .value = value,
+    .backward = backward,
+    .text = "-log of the probability of a label that is 0 or 1 (or between)",
+    .formula = "max(x, 0) - t x + log(1 + exp(-|x|)) of the logit x and the label t; dx = y - t",
+    .share = 1,
+};

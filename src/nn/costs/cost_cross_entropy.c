@@ -1,10 +1,5 @@
-/* cost_cross_entropy.c - fused with the softmax below it, with logits x.
- *
- *     cost = log sum exp(x) - x[label]
- *
- * is exact even where log(softmax) has underflowed. The gradient before the softmax is
- * y - onehot(label), without a division. Source: docs/sources.md#softmax-cross-entropy
- */
+/* cost_cross_entropy.c - fused with the softmax below it, so it is exact even where log(softmax)
+ * has underflowed, and its gradient has no division. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -50,13 +45,15 @@ static void backward(struct nn_exec *e, const struct nn_cost_node *self, uint32_
         s->dy[(size_t)i * in->size + label[i]] -= self->weight;
 }
 
-const struct nn_cost_type nn_cost_cross_entropy = {"cross_entropy",
-                                                   "softmax",
-                                                   1,
-                                                   NN_LABEL_CLASS,
-                                                   shape,
-                                                   before,
-                                                   value,
-                                                   backward,
-                                                   "-log of the probability of the label",
-                                                   0};
+const struct nn_cost_type nn_cost_cross_entropy = {
+    .name = "cross_entropy",
+    .act = "softmax",
+    .n_in = 1,
+    .label = NN_LABEL_CLASS,
+    .shape = shape,
+    .before_act = before,
+    .value = value,
+    .backward = backward,
+    .text = "-log of the probability of the label",
+    .formula = "log sum exp(x) - x[label] of the logits x; dx = y - onehot(label)",
+};

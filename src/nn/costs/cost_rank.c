@@ -1,10 +1,4 @@
-/* cost_rank.c - rank (RankNet) of two scores a and b, and sum.
- *
- *     label  t = 1: a belongs before b; 0: b before a; 0.5: equal
- *     rank   cost = log(1 + exp(o)) - t o, o = a - b;  da = sigmoid(o) - t, db = -da
- *     sum    the values of the input are the cost, for layers that compute a cost themselves
- *
- * Source: docs/sources.md#costs
+/* cost_rank.c - rank (RankNet) of two scores; and sum, for layers that compute a cost themselves.
  */
 #include "nn/graph/graph_internal.h"
 
@@ -29,16 +23,17 @@ static void rank_backward(struct nn_exec *e, const struct nn_cost_node *self, ui
 }
 
 const struct nn_cost_type nn_cost_rank = {
-    "rank",
-    NULL,
-    2,
-    NN_LABEL_VALUE,
-    NULL,
-    NULL,
-    rank_value,
-    rank_backward,
-    "two scores are in the order that the label says (RankNet)",
-    1};
+    .name = "rank",
+    .n_in = 2,
+    .label = NN_LABEL_VALUE,
+    .value = rank_value,
+    .backward = rank_backward,
+    .text = "two scores are in the order that the label says (RankNet)",
+    .formula = "log(1 + exp(o)) - t o, o = a - b; t = 1: a belongs before b, 0: b before a, 0.5: "
+               "equal; da = "
+               "sigmoid(o) - t, db = -da",
+    .share = 1,
+};
 
 static double sum_value(struct nn_exec *e, const struct nn_cost_node *self) {
     double sum = 0;
@@ -52,13 +47,12 @@ static void sum_backward(struct nn_exec *e, const struct nn_cost_node *self, uin
         e->state[self->in[k]].dy[i] += self->weight;
 }
 
-const struct nn_cost_type nn_cost_sum = {"sum",
-                                         NULL,
-                                         1,
-                                         NN_LABEL_NONE,
-                                         NULL,
-                                         NULL,
-                                         sum_value,
-                                         sum_backward,
-                                         "the values of its input are the cost",
-                                         0};
+const struct nn_cost_type nn_cost_sum = {
+    .name = "sum",
+    .n_in = 1,
+    .label = NN_LABEL_NONE,
+    .value = sum_value,
+    .backward = sum_backward,
+    .text = "the values of its input are the cost",
+    .formula = "sum of y; dy = 1",
+};

@@ -1,12 +1,5 @@
 /* cost_square_error.c - costs of the difference r = y - t from the label, summed over the values of
- * a sample.
- *
- *     square_error  r^2;  gradient 2 r. Its mean is the square of the RMSE.
- *     huber         r^2 / 2 if |r| <= delta, otherwise delta (|r| - delta / 2);
- *                   gradient r, limited to +-delta
- *
- * Source: docs/sources.md#costs
- */
+ * a sample. */
 #include "nn/graph/graph_internal.h"
 
 static int shape(const struct nn_build *b, const struct nn_cost_node *self, struct pd_err *err) {
@@ -72,24 +65,26 @@ static void huber_backward(struct nn_exec *e, const struct nn_cost_node *self, u
     grad(e, self, huber_grad);
 }
 
-const struct nn_cost_type nn_cost_square_error = {"square_error",
-                                                  NULL,
-                                                  1,
-                                                  NN_LABEL_VALUE,
-                                                  shape,
-                                                  NULL,
-                                                  square_value,
-                                                  square_backward,
-                                                  "the square of the distance from the label",
-                                                  0};
+const struct nn_cost_type nn_cost_square_error = {
+    .name = "square_error",
+    .n_in = 1,
+    .label = NN_LABEL_VALUE,
+    .shape = shape,
+    .value = square_value,
+    .backward = square_backward,
+    .text = "the square of the distance from the label",
+    .formula = "sum of r^2 over the values of a sample, r = y - t; dy = 2 r. Its mean is the "
+               "square of the RMSE",
+};
 const struct nn_cost_type nn_cost_huber = {
-    "huber",
-    NULL,
-    1,
-    NN_LABEL_VALUE,
-    shape,
-    NULL,
-    huber_value,
-    huber_backward,
-    "the square of small distances, linear in those beyond delta",
-    0};
+    .name = "huber",
+    .n_in = 1,
+    .label = NN_LABEL_VALUE,
+    .shape = shape,
+    .value = huber_value,
+    .backward = huber_backward,
+    .text = "the square of small distances, linear in those beyond delta",
+    .formula =
+        "r^2 / 2 if |r| <= delta, otherwise delta (|r| - delta / 2), r = y - t; dy = r, limited to "
+        "+-delta",
+};

@@ -32,7 +32,10 @@ struct nn_layer {
     /* Compute the gradients of parameters and inputs from dy of this node, which is the gradient
      * before the activation. */
     void (*backward)(struct nn_exec *e, const struct nn_node *self);
-    const char *text;
+    /* For the reference (reference.h): the layer in a line; lines of shapes and formulas, where dx
+     * are the parts of the gradients, which are added up; a heading of docs/sources.md, or NULL;
+     * sections of train.ini that use nn_example_frame. */
+    const char *text, *formula, *source, *example;
     /* state.extra has choices (max pooling): the gradient jumps where a choice changes */
     int chooses;
 };
@@ -67,7 +70,7 @@ struct nn_act {
     int kink;     /* the gradient jumps at 0 */
     /* 1: backward's `at` is forward's input; 0: forward's output */
     int of_x;
-    const char *text;
+    const char *text, *gradient;
 };
 /* ends with name NULL; the first is the default */
 extern const struct nn_act nn_acts[];
@@ -96,7 +99,7 @@ struct nn_cost_type {
     double (*value)(struct nn_exec *e, const struct nn_cost_node *self);
     /* adds to dy of input k */
     void (*backward)(struct nn_exec *e, const struct nn_cost_node *self, uint32_t k);
-    const char *text;
+    const char *text, *formula;
     /* the label lies between 0 and 1: with other labels the cost has no minimum */
     int share;
 };

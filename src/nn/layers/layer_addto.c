@@ -1,7 +1,4 @@
-/* layer_addto.c - y = act(x_0 + x_1 + ...).
- *
- * Shapes:  x_k[B,N] -> y[B,N];  dx_k (+)= dy
- */
+/* layer_addto.c - y = act(x_0 + x_1 + ...). */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -37,4 +34,17 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_addto = {
-    "addto", takes, shape, forward, backward, "the sum of its inputs, value by value", 0};
+    .name = "addto",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "the sum of its inputs, value by value",
+    .formula = "shapes    x_k[B,N] -> y[B,N]\n"
+               "forward   y = act(sum_k x_k)\n"
+               "backward  dx_k = dy\n",
+    .example = "[layer both]\n"
+               "type = addto\n"
+               "inputs = user item\n"
+               "act = relu\n",
+};

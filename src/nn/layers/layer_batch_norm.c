@@ -1,22 +1,10 @@
 /* layer_batch_norm.c - gives each value (of an image: each channel) mean 0 and variance 1 over the
- * batch, then scales and shifts it.
+ * batch, then scales and shifts it. The formulas are in the row at the end of the file.
  *
- *     shapes    x[B,C,P] -> y[B,C,P]; gamma[C] beta[C] mean[C] variance[C]
- *               of an image C channels of P places, otherwise C values and P = 1
- *     training  m, v over the M = B P values of each c
- *     testing   m, v = the running mean and variance
- *     forward   h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta
- *     backward  dgamma += sum dy h, dbeta += sum dy
- *               dx (+)= gamma r (dy - sum(dy) / M - h sum(dy h) / M)
- *               with m, v as constants: gamma r dy
- *     running   w = momentum w + (1 - momentum) (m, or v M / (M - 1))
- *               by the servers (nn_param.average), over all that was computed in a step
  *     extra     h [max, C P]; then r, m, v of the last forward, [C] each
  *
- * The batch is the samples that one execution computes: a thread's piece of the trainer's share, or
- * a stream's share under reproducible = topology. A single sample has no variance and leaves the
- * running variance unchanged. A static layer uses the running values in training, too.
- * Source: docs/sources.md#batch-norm
+ * The running values are made by the servers (nn_param.average), over all that was computed in a
+ * step. A single sample has no variance and leaves the running variance unchanged.
  */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
@@ -158,10 +146,29 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_batch_norm = {
-    "batch_norm",
-    takes,
-    shape,
-    forward,
-    backward,
-    "mean 0 and variance 1 of each value (channel) over the batch, then scaled and shifted",
-    0};
+    .name = "batch_norm",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "mean 0 and variance 1 of each value (channel) over the batch, then scaled and shifted",
+    .formula =
+        "shapes    x[B,C,P] -> y[B,C,P]; gamma[C] beta[C] mean[C] variance[C]\n"
+        "          an image has C channels of P places, other inputs have C values and P = 1\n"
+        "training  m, v: mean and variance of the M = B P values of each c\n"
+        "testing   m, v: the running mean and variance; in training, too, if the layer is static\n"
+        "forward   h = (x - m) / sqrt(v + eps);  y = act(gamma h + beta)\n"
+        "backward  dgamma = sum dy h, dbeta = sum dy\n"
+        "          dx = gamma / sqrt(v + eps) (dy - sum(dy) / M - h sum(dy h) / M)\n"
+        "          with the running m, v: dx = gamma / sqrt(v + eps) dy\n"
+        "running   w = momentum w + (1 - momentum) (m, or v M / (M - 1)), after each step\n"
+        "initial   gamma: 1, beta: 0\n"
+        "batch     the samples that one thread computes together: a trainer's share, or a "
+        "stream's\n"
+        "          share under reproducible = topology\n",
+    .source = "batch-norm",
+    .example = "[layer normal]\n"
+               "type = batch_norm\n"
+               "inputs = hidden\n"
+               "act = relu\n",
+};

@@ -44,4 +44,16 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_concat = {
-    "concat", takes, shape, forward, backward, "its inputs side by side", 0};
+    .name = "concat",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "its inputs side by side",
+    .formula = "shapes    x_k[B,N_k] -> y[B, sum of all N_k]\n"
+               "forward   y = x_0 | x_1 | ...\n"
+               "backward  dx_k = the columns of dy that belong to x_k\n",
+    .example = "[layer all]\n"
+               "type = concat\n"
+               "inputs = user item numbers\n",
+};

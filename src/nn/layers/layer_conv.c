@@ -1,16 +1,7 @@
 /* layer_conv.c - convolution in two dimensions (a correlation, as usual), through matrix products
- * (im2col).
- *
- *     shapes    x[B, C*H*W], w[C*K*K, F], b[F] -> y[B, F*P], P = OH*OW
- *               OH = (H + 2 padding - K) / stride + 1
- *     sample    col[C*K*K, P]: for each place of the window the values under it, zeros outside
- *     forward   y[F,P] = w' col + b
- *     backward  dw += col dy', db += sums of dy, dcol = w dy, added back to dx
- *     initial   w: normal, std 1/sqrt(C K K); b: 0
- *
- * Samples are computed one at a time: col is scratch, and backward makes it again.
- * Source: docs/sources.md#convolution
- */
+ * (im2col): y[F,P] = w' col + b, where col[C*K*K, P] has for each place of the window the values
+ * under it, zeros outside. Samples are computed one at a time: col is scratch, and backward makes
+ * it again. The formulas are in the row at the end of the file. */
 #include "nn/layers/image.h"
 #include "nn/kernels/kernel.h"
 
@@ -120,4 +111,27 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_conv = {
-    "conv", takes, shape, forward, backward, "convolution of images, size filters", 0};
+    .name = "conv",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "convolution of images, size filters",
+    .formula =
+        "shapes    x[B, C*H*W], w[C*K*K, F], b[F] -> y[B, F*OH*OW]\n"
+        "          OH = (H + 2 padding - K) / stride + 1, OW likewise; K = filter, F = size\n"
+        "forward   y_f = act(b_f + sum over c, i, j of w_cijf x_c(row stride + i - padding,\n"
+        "          column stride + j - padding)), with zeros outside of the image\n"
+        "backward  dw = sum over samples and places of x dy; db = sum of dy; dx = sum of w dy\n"
+        "initial   w: normal, std 1/sqrt(C K K); b: 0\n",
+    .source = "convolution",
+    .example = "[layer edges]\n"
+               "type = conv\n"
+               "inputs = hidden\n"
+               "channels = 1\n"
+               "height = 8\n"
+               "width = 8\n"
+               "filter = 3\n"
+               "size = 8\n"
+               "act = relu\n",
+};

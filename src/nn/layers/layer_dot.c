@@ -1,12 +1,5 @@
-/* layer_dot.c - the similarity of two vectors: their dot product, or its cosine.
- *
- *     shapes   a[B,N] b[B,N] -> y[B,1]
- *     dot      y = scale * sum_j a_j b_j;  da (+)= scale dy b
- *     cos_sim  y = scale * c, c = (a.b) / (|a| |b|);  0 if |a| or |b| is less than COS_SHORT
- *              da (+)= scale dy (b / (|a||b|) - c a / |a|^2)
- *
- * Source: docs/sources.md#dot-cosine
- */
+/* layer_dot.c - the similarity of two vectors: their dot product, or its cosine. The formulas are
+ * in the rows at the end of the file. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -89,8 +82,34 @@ static void cos_backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_dot = {
-    "dot", takes, shape, dot_forward, dot_backward, "the dot product of two inputs, times scale",
-    0};
+    .name = "dot",
+    .takes = takes,
+    .shape = shape,
+    .forward = dot_forward,
+    .backward = dot_backward,
+    .text = "the dot product of two inputs, times scale",
+    .formula = "shapes    a[B,N] b[B,N] -> y[B,1]\n"
+               "forward   y = act(scale * sum_j a_j b_j)\n"
+               "backward  da = scale dy b, db = scale dy a\n",
+    .source = "dot-cosine",
+    .example = "[layer match]\n"
+               "type = dot\n"
+               "inputs = user item\n",
+};
 const struct nn_layer nn_layer_cos_sim = {
-    "cos_sim", takes, cos_shape, cos_forward, cos_backward, "the cosine of two inputs, times scale",
-    0};
+    .name = "cos_sim",
+    .takes = takes,
+    .shape = cos_shape,
+    .forward = cos_forward,
+    .backward = cos_backward,
+    .text = "the cosine of two inputs, times scale",
+    .formula =
+        "shapes    a[B,N] b[B,N] -> y[B,1]\n"
+        "forward   y = act(scale * c), c = (a.b) / (|a| |b|); c = 0 if |a| or |b| is nearly 0\n"
+        "backward  da = scale dy (b / (|a| |b|) - c a / |a|^2), db likewise\n",
+    .source = "dot-cosine",
+    .example = "[layer match]\n"
+               "type = cos_sim\n"
+               "inputs = user item\n"
+               "scale = 5\n",
+};

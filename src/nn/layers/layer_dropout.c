@@ -1,5 +1,5 @@
-/* layer_dropout.c - in training each value becomes 0 with probability `rate`, otherwise it is
- * divided by 1 - rate. In testing y = x.
+/* layer_dropout.c - values left out at random in training. The formulas are in the row at the end
+ * of the file.
  *
  * The mask of a sample is a function of (seed, pass, the sample's stream and index, the layer's
  * number). So it does not depend on how batches are cut or which trainer computes them. Each draw
@@ -72,4 +72,19 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_dropout = {
-    "dropout", takes, shape, forward, backward, "values left out at random while training", 0};
+    .name = "dropout",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "values left out at random while training",
+    .formula = "shapes    x[B,N] -> y[B,N]\n"
+               "training  y = 0 with probability rate, otherwise x / (1 - rate); dx = 0, or dy / "
+               "(1 - rate)\n"
+               "testing   y = x\n",
+    .source = "dropout",
+    .example = "[layer thin]\n"
+               "type = dropout\n"
+               "inputs = hidden\n"
+               "rate = 0.5\n",
+};

@@ -1,19 +1,10 @@
-/* layer_embedding.c - rows of a table for the ids of fields.
- *
- *     field of ids      v[B,D] = w[id]
- *     field of lists    v[B,D] = sum over the list of weight * w[id]; an empty list gives zeros
- *     pooling = sum     v
- *     pooling = mean    v / number of ids; with weights v / sum of the weights
- *     pooling = sqrtn   v / sqrt(number of ids); with weights v / sqrt(sum of their squares)
- *     combine = concat  several fields side by side, y[B, K*D] (default)
- *     combine = sum     several fields added up, y[B, D]
+/* layer_embedding.c - rows of a table for the ids of fields. The formulas are in the row at the end
+ * of the file.
  *
  * With sparse_update or is_distributed the parameter is a table at the servers: a batch has only
  * the rows of its keys, and its gradient is a row for each key. Otherwise the parameter is a dense
  * tensor with a full gradient. Gradients of duplicate ids are added in the order of fields, in a
- * field in the order of the samples.
- * Source: docs/sources.md#embedding
- */
+ * field in the order of the samples. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -185,10 +176,28 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_embedding = {
-    "embedding",
-    takes,
-    shape,
-    forward,
-    backward,
-    "rows of a table for the ids of fields; lists are pooled",
-    0};
+    .name = "embedding",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "rows of a table for the ids of fields; lists are pooled",
+    .formula = "shapes    ids[B] or lists of ids, w[V,D] -> y[B, K*D] of K fields, with combine = "
+               "sum y[B,D]\n"
+               "id        v = w[id]\n"
+               "list      v = sum over the list of weight * w[id]; an empty list gives zeros\n"
+               "          pooling = mean: v / number of ids, with weights v / sum of the weights\n"
+               "          pooling = sqrtn: v / sqrt(number of ids), with weights v / sqrt(sum of "
+               "squares)\n"
+               "forward   y = the v of all fields side by side; combine = sum: added up\n"
+               "backward  dw[id] = sum of weight * dv over all places of the id (pooled: divided "
+               "as v is)\n"
+               "initial   w: normal, std 1/sqrt(D)\n",
+    .source = "embedding",
+    .example = "[layer words]\n"
+               "type = embedding\n"
+               "inputs = tags\n"
+               "size = 16\n"
+               "pooling = mean\n"
+               "sparse_update = true\n",
+};

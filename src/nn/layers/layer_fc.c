@@ -1,13 +1,8 @@
-/* layer_fc.c - y = act(x_0 W_0 + x_1 W_1 + ... + b).
- *
- *     shapes    x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O]
- *     backward  dW_k += x_k' dy, db += sum of the rows of dy, dx_k (+)= dy W_k'
- *     initial   W: normal, std 1/sqrt(sum of all I_k), so several inputs count like their
- *               concatenation; b: 0
+/* layer_fc.c - y = act(x_0 W_0 + x_1 W_1 + ... + b). The formulas are in the row at the end of the
+ * file.
  *
  * In executions beside each other, joint_gradient() makes dW_k from all their samples at once, a
- * slice for each execution.
- */
+ * slice for each execution. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -113,6 +108,22 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_fc = {
-    "fc",    takes,    shape,
-    forward, backward, "fully connected: sum over the inputs of x W, plus a bias",
-    0};
+    .name = "fc",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "fully connected: sum over the inputs of x W, plus a bias",
+    .formula =
+        "shapes    x_k[B,I_k] W_k[I_k,O] b[O] -> y[B,O]; O = size\n"
+        "forward   y = act(sum_k x_k W_k + b)\n"
+        "backward  dW_k = x_k' dy, db = sum of the rows of dy, dx_k = dy W_k'\n"
+        "initial   W: normal, std 1/sqrt(sum of all I_k), so several inputs count like their\n"
+        "          concatenation; b: 0\n",
+    .source = "backprop",
+    .example = "[layer out]\n"
+               "type = fc\n"
+               "inputs = user item\n"
+               "size = 64\n"
+               "act = relu\n",
+};

@@ -1,11 +1,5 @@
-/* layer_fm.c - factorization machine, order 2: the sum of the dot products of all pairs of vectors.
- *
- *     shapes    x[B, K*D] -> y[B,1]; the inputs side by side, each a multiple of D = `dim` wide
- *     forward   y = sum over pairs k < l of v_k . v_l = 1/2 sum_d ((sum_k v_kd)^2 - sum_k v_kd^2)
- *     backward  dv_kd (+)= dy (s_d - v_kd), s_d = sum_k v_kd, kept in state.extra[B,D]
- *
- * Source: docs/sources.md#factorization-machine
- */
+/* layer_fm.c - factorization machine, order 2. The formulas are in the row at the end of the file.
+ * Backward uses s_d = sum_k v_kd, which forward leaves in state.extra[B,D]. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -67,6 +61,20 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_fm = {
-    "fm",    takes,    shape,
-    forward, backward, "factorization machine: the dot products of all pairs of vectors, added up",
-    0};
+    .name = "fm",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "factorization machine: the dot products of all pairs of vectors, added up",
+    .formula =
+        "shapes    x[B, K*D] -> y[B,1]; the inputs side by side, each a multiple of D = dim wide\n"
+        "forward   y = sum over pairs k < l of v_k . v_l = 1/2 sum_d ((sum_k v_kd)^2 - sum_k "
+        "v_kd^2)\n"
+        "backward  dv_kd = dy (sum_l v_ld - v_kd)\n",
+    .source = "factorization-machine",
+    .example = "[layer pairs]\n"
+               "type = fm\n"
+               "inputs = user item\n"
+               "dim = 16\n",
+};

@@ -1,15 +1,6 @@
 /* layer_layer_norm.c - gives each sample's values mean 0 and variance 1, then scales and shifts
- * them.
- *
- *     shapes    x[B,N] gamma[N] beta[N] -> y[B,N]; m, v mean and variance over N
- *     forward   h = (x - m) r, r = 1 / sqrt(v + eps);  y = gamma h + beta
- *     backward  dgamma += sum dy h, dbeta += sum dy
- *               dx (+)= r (d - mean(d) - h mean(d h)), d = dy gamma
- *     extra     [B, N+1]: h, then r
- *     initial   gamma: 1, beta: 0
- *
- * Source: docs/sources.md#layer-norm
- */
+ * them. The formulas are in the row at the end of the file. extra [B, N+1]: h, then
+ * 1 / sqrt(v + eps). */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -69,10 +60,19 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_layer_norm = {
-    "layer_norm",
-    takes,
-    shape,
-    forward,
-    backward,
-    "mean 0 and variance 1 over each sample's values, then scaled and shifted",
-    0};
+    .name = "layer_norm",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "mean 0 and variance 1 over each sample's values, then scaled and shifted",
+    .formula = "shapes    x[B,N] gamma[N] beta[N] -> y[B,N]; m, v: mean and variance over N\n"
+               "forward   h = (x - m) / sqrt(v + eps);  y = act(gamma h + beta)\n"
+               "backward  dgamma = sum dy h, dbeta = sum dy\n"
+               "          dx = (d - mean(d) - h mean(d h)) / sqrt(v + eps), d = dy gamma\n"
+               "initial   gamma: 1, beta: 0\n",
+    .source = "layer-norm",
+    .example = "[layer normal]\n"
+               "type = layer_norm\n"
+               "inputs = hidden\n",
+};

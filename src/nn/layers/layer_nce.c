@@ -1,23 +1,9 @@
-/* layer_nce.c - noise-contrastive estimation: an output layer for large vocabularies that learns
- * probabilities, not only a ranking, without a sum over the vocabulary. It separates the label from
- * K ids that are drawn from a known distribution q.
+/* layer_nce.c - noise-contrastive estimation: separates the label from K ids that are drawn from a
+ * known distribution q. The formulas are in the row at the end of the file.
  *
- *     inputs      a layer h[B,D] and a field of ids t
- *     parameters  w[V,D], b[V,1] (unless bias = false), usually tables (sparse_update)
- *     score       s_i = h.w_i + b_i, which is to become log p(i | h)
- *     log odds    z_i = s_i - log(K q_i), that i is data and not noise
- *     cost        y[B,1] = softplus(-z_t) + sum_k softplus(z_nk), for a cost of type sum
- *     backward    d s_t = sigmoid(z_t) - 1;  d s_nk = sigmoid(z_nk), even if n_k is the label
- *
- * s is not normalised: b begins with -log V, so sum exp(s) is near 1 from the start, and it is 1 at
- * the optimum. `power` (default 1) is the exponent of the counts in q. An id with count 0 is never
- * drawn; as a label it has the probability of the rarest other id.
- *
- * In a test with dense w and b, y is -log of the label's probability, by softmax over all ids. It
- * is comparable with cross_entropy, and exp of its mean is a perplexity. If w or b is a table, a
- * test has only the rows of its keys, and y is the cost above.
- * Source: docs/sources.md#nce
- */
+ * The score is not normalised: b begins with -log V, so sum exp(s) is near 1 from the start, and it
+ * is 1 at the optimum. If w or b is a table, a test has only the rows of its keys, so it computes
+ * the cost of training. */
 #include "nn/kernels/kernel.h"
 #include "nn/layers/sampled_output.h"
 
@@ -103,10 +89,33 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_nce = {
-    "nce",
-    takes,
-    shape,
-    forward,
-    nn_sampled_backward,
-    "noise-contrastive estimation: probabilities over large vocabularies from ids drawn at random",
-    0};
+    .name = "nce",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = nn_sampled_backward,
+    .text = "noise-contrastive estimation: probabilities over large vocabularies from ids drawn at "
+            "random",
+    .formula =
+        "inputs    a layer h[B,D] and a field of ids t\n"
+        "shapes    w[V,D], b[V,1] (unless bias = false), usually tables (sparse_update) -> y[B,1]\n"
+        "score     s_i = h.w_i + b_i, which becomes log p(i | h)\n"
+        "log odds  z_i = s_i - log(K q_i), that i is data and not noise; K = negatives\n"
+        "forward   y = softplus(-z_t) + sum_k softplus(z_nk), for a cost of type sum\n"
+        "backward  ds_t = sigmoid(z_t) - 1;  ds_nk = sigmoid(z_nk), even if n_k is the label\n"
+        "draws     q_i is proportional to count_i^power; an id with count 0 is never drawn, and as "
+        "a\n"
+        "          label it has the probability of the rarest other id\n"
+        "testing   with dense w and b: y = -log softmax(s)_t over all ids, comparable with\n"
+        "          cross_entropy; with tables: as in training\n"
+        "initial   w: 0 (init_std gives another std), b: -log V\n",
+    .source = "nce",
+    .example = "[layer next]\n"
+               "type = nce\n"
+               "inputs = hidden word\n"
+               "negatives = 25\n"
+               "\n"
+               "[cost cost]\n"
+               "type = sum\n"
+               "input = next\n",
+};

@@ -1,15 +1,7 @@
 /* layer_negative_sampling.c - an output layer for large vocabularies: compares the label with K
- * drawn ids instead of with all ids.
+ * drawn ids instead of with all ids. The formulas are in the row at the end of the file.
  *
- *     inputs     a layer h[B,D] and a field of ids t
- *     parameter  w[V,D], usually a table (sparse_update)
- *     cost       y[B,1] = softplus(-h.w_t) + scale * sum_k softplus(h.w_nk), for a cost of type sum
- *     backward   d(h.w_t) = sigmoid(h.w_t) - 1;  d(h.w_nk) = scale * sigmoid(h.w_nk)
- *
- * A drawn id that is the label does not count. `share` neighbouring samples (default 1) share their
- * `negatives` drawn ids: the more samples share them, the larger the part of the work that is
- * matrix products. With 64 ids for 512 samples, scale = 5/64 weighs the ids like 5 for each sample.
- * Source: docs/sources.md#negative-sampling
+ * The more samples share their drawn ids, the larger the part of the work that is matrix products.
  */
 #include "nn/kernels/kernel.h"
 #include "nn/layers/sampled_output.h"
@@ -49,10 +41,30 @@ static void forward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_negative_sampling = {
-    "negative_sampling",
-    takes,
-    shape,
-    forward,
-    nn_sampled_backward,
-    "the cost of a label against ids drawn at random, for large vocabularies",
-    0};
+    .name = "negative_sampling",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = nn_sampled_backward,
+    .text = "the cost of a label against ids drawn at random, for large vocabularies",
+    .formula =
+        "inputs    a layer h[B,D] and a field of ids t\n"
+        "shapes    w[V,D], usually a table (sparse_update) -> y[B,1]\n"
+        "forward   y = softplus(-h.w_t) + scale * sum_k softplus(h.w_nk), for a cost of type sum\n"
+        "          a drawn id n_k that is the label does not count\n"
+        "backward  d(h.w_t) = sigmoid(h.w_t) - 1;  d(h.w_nk) = scale * sigmoid(h.w_nk)\n"
+        "draws     an id i is drawn in proportion to count_i^power; share neighbouring samples "
+        "have\n"
+        "          the same draws: 64 ids for 512 samples with scale = 5/64 weigh like 5 for each\n"
+        "initial   w: 0 (init_std gives another std)\n",
+    .source = "negative-sampling",
+    .example = "[layer next]\n"
+               "type = negative_sampling\n"
+               "inputs = hidden word\n"
+               "negatives = 5\n"
+               "sparse_update = true\n"
+               "\n"
+               "[cost cost]\n"
+               "type = sum\n"
+               "input = next\n",
+};

@@ -1,12 +1,6 @@
 /* layer_pool.c - the largest value, or the mean, at each place of a window over images, for each
- * channel.
- *
- *     shapes  x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1; default stride K
- *     max     the first of the largest values; state.extra keeps its place, where dx += dy
- *     mean    over the values inside the image
- *
- * Source: docs/sources.md#convolution
- */
+ * channel. The formulas are in the row at the end of the file. state.extra keeps the place of the
+ * largest value. */
 #include "nn/layers/image.h"
 #include "nn/kernels/kernel.h"
 
@@ -101,6 +95,25 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_pool = {
-    "pool",  takes,    shape,
-    forward, backward, "the largest value or the mean under a window over images",
-    1};
+    .name = "pool",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "the largest value or the mean under a window over images",
+    .formula =
+        "shapes    x[B, C*H*W] -> y[B, C*OH*OW], OH = (H + 2 padding - K) / stride + 1, K = "
+        "filter\n"
+        "max       forward: the first of the largest values; backward: dx = dy at its place\n"
+        "mean      over the values inside the image; backward: dy is divided among them\n",
+    .source = "convolution",
+    .example = "[layer smaller]\n"
+               "type = pool\n"
+               "inputs = hidden\n"
+               "channels = 1\n"
+               "height = 8\n"
+               "width = 8\n"
+               "filter = 2\n"
+               "pooling = max\n",
+    .chooses = 1,
+};

@@ -1,6 +1,4 @@
-/* layer_product.c - y = act(a * b), elementwise.
- *
- * Shapes: a[B,N] b[B,N] -> y[B,N]; da (+)= dy * b, db (+)= dy * a */
+/* layer_product.c - y = act(a * b), elementwise. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"
 
@@ -34,4 +32,16 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_product = {
-    "product", takes, shape, forward, backward, "the product of two inputs, value by value", 0};
+    .name = "product",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "the product of two inputs, value by value",
+    .formula = "shapes    a[B,N] b[B,N] -> y[B,N]\n"
+               "forward   y = act(a * b)\n"
+               "backward  da = dy * b, db = dy * a\n",
+    .example = "[layer both]\n"
+               "type = product\n"
+               "inputs = user item\n",
+};

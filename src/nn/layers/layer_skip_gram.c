@@ -1,13 +1,8 @@
 /* layer_skip_gram.c - word2vec's skip-gram with negative sampling: compares a word with each word
- * of its context, and with K drawn words that many neighbouring words of the text share.
+ * of its context, and with K drawn words that many neighbouring words of the text share. The
+ * formulas are in the row at the end of the file.
  *
- *     inputs      a field of lists (the context words c) and a field of ids t (the word)
- *     parameters  in[V,D], a row for each context word; out[V,D], a row for each predicted or drawn
- *                 word, initially 0; both tables with sparse_update
- *     cost        y[B,1] = sum over the list's c of softplus(-c.t) + scale * sum_k softplus(c.n_k)
- *
- * A drawn word that is t does not count. `share` neighbouring samples share the K drawn ids. A
- * context word belongs to several neighbouring samples. So a chunk of at most `share` samples has
+ * A context word belongs to several neighbouring samples. So a chunk of at most `share` samples has
  * each distinct context word once, with its number of occurrences as weight: U words, 1 to 2 a
  * sample if a list has 6. The work for the drawn ids is then three matrix products:
  *
@@ -19,8 +14,6 @@
  *     [P]      the index of each pair's row among the U rows (uint32_t)
  *     [P]      rows of `in` (uint32_t)
  *     [U x K]  sigmoid(s)
- *
- * Source: docs/sources.md#negative-sampling
  */
 #include "nn/kernels/kernel.h"
 #include "nn/kernels/kernel_rows.h"
@@ -297,10 +290,34 @@ static void backward(struct nn_exec *e, const struct nn_node *self) {
 }
 
 const struct nn_layer nn_layer_skip_gram = {
-    "skip_gram",
-    takes,
-    shape,
-    forward,
-    backward,
-    "the cost of a word against the words near it and ids drawn at random: word2vec",
-    0};
+    .name = "skip_gram",
+    .takes = takes,
+    .shape = shape,
+    .forward = forward,
+    .backward = backward,
+    .text = "the cost of a word against the words near it and ids drawn at random: word2vec",
+    .formula = "inputs    a field of lists (the context words c) and a field of ids t (the word)\n"
+               "shapes    in[V,D], a row for each context word; out[V,D], a row for each predicted "
+               "or drawn\n"
+               "          word; both tables with sparse_update -> y[B,1]; D = size\n"
+               "forward   y = sum over the list's c of softplus(-in_c.out_t) + scale * sum_k\n"
+               "          softplus(in_c.out_nk), for a cost of type sum; a drawn word that is t "
+               "does not count\n"
+               "backward  d(in_c.out_t) = sigmoid(in_c.out_t) - 1;  d(in_c.out_nk) = scale "
+               "sigmoid(in_c.out_nk)\n"
+               "draws     as negative_sampling\n"
+               "initial   in: normal, std 0.3/D; out: 0\n",
+    .source = "negative-sampling",
+    .example = "[layer near]\n"
+               "type = skip_gram\n"
+               "inputs = tags word\n"
+               "size = 100\n"
+               "negatives = 64\n"
+               "share = 512\n"
+               "scale = 0.08\n"
+               "sparse_update = true\n"
+               "\n"
+               "[cost cost]\n"
+               "type = sum\n"
+               "input = near\n",
+};

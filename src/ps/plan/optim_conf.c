@@ -55,15 +55,18 @@ static const struct {
     const char *name;
     double (*factor)(const struct ps_optim_conf *c, const struct ps_schedule_at *at);
     unsigned needs; /* enum needs: settings that the schedule requires */
+    const char *text;
 } schedules[] = {
-    {"constant", constant, NEEDS_NOTHING},
-    {"poly", poly, NEEDS_A | NEEDS_B},
-    {"exp", exponential, NEEDS_A | NEEDS_B},
-    {"discexp", discexp, NEEDS_A | NEEDS_B},
-    {"linear", linear, NEEDS_A},
-    {"manual", manual, NEEDS_POINTS},
-    {"pass_manual", pass_manual, NEEDS_POINTS},
-    {"cosine", cosine, NEEDS_TOTAL},
+    {"constant", constant, NEEDS_NOTHING, "1"},
+    {"poly", poly, NEEDS_A | NEEDS_B, "(1 + a s)^-b"},
+    {"exp", exponential, NEEDS_A | NEEDS_B, "a^(s/b)"},
+    {"discexp", discexp, NEEDS_A | NEEDS_B, "a^floor(s/b)"},
+    {"linear", linear, NEEDS_A, "max(learning_rate - a s, b) / learning_rate"},
+    {"manual", manual, NEEDS_POINTS,
+     "the factor of the first `where` of learning_rate_args that s is not beyond, then the last"},
+    {"pass_manual", pass_manual, NEEDS_POINTS, "as manual, with the pass in place of s"},
+    {"cosine", cosine, NEEDS_TOTAL,
+     "b + (1-b) (1 + cos(pi x))/2, x from 0 at warmup_steps to 1 at total_steps"},
 };
 enum { N_SCHEDULES = sizeof schedules / sizeof schedules[0] };
 
@@ -87,24 +90,23 @@ static const struct setting {
     const char *name;
     size_t field;
     double min, max, def; /* def NAN: ps_optim_find(name)'s epsilon or decay */
+    const char *text;
 } settings[] = {
-    {"learning_rate", F(learning_rate), 0, 1e6,
-     0.01},                               /* of the weights; a layer may have a factor */
-    {"epsilon", F(epsilon), 0, 1e6, NAN}, /* added to the denominator */
-    {"momentum", F(momentum), 0, 1, 0.9}, /* momentum, nesterov: share kept of the last step */
-    {"decay", F(decay), 0, 1,
-     NAN}, /* decayed_adagrad, adadelta, rmsprop: share kept of the squares */
-    {"beta1", F(beta1), 0, 0.999999999, 0.9},   /* adam, adamax: share kept of the mean gradient */
-    {"beta2", F(beta2), 0, 0.999999999, 0.999}, /* adam, adamax: share kept of the squares */
-    {"beta", F(beta), 0, 1e6, 1},               /* ftrl: added to the root in the denominator */
-    {"clip_value", F(clip_value), 0, 1e30, 0}, /* bound on each value of a mean gradient; 0: none */
-    {"clip_norm", F(clip_norm), 0, 1e30,
-     0}, /* bound on the norm of a trainer's mean gradient of all parameters; 0: none */
-    {"learning_rate_decay_a", F(decay_a), 0, 1e30, 0}, /* of the schedule */
-    {"learning_rate_decay_b", F(decay_b), 0, 1e30, 0}, /* of the schedule */
-    {"warmup_steps", F(warmup_steps), 0, 1e15,
-     0}, /* updates in which the learning rate rises to its value */
-    {"total_steps", F(total_steps), 0, 1e15, 0}, /* cosine: updates until its end */
+    {"learning_rate", F(learning_rate), 0, 1e6, 0.01, "always given; layers may have a factor"},
+    {"epsilon", F(epsilon), 0, 1e6, NAN, "added to the denominator"},
+    {"momentum", F(momentum), 0, 1, 0.9, "momentum, nesterov: share kept of the last step"},
+    {"decay", F(decay), 0, 1, NAN, "decayed_adagrad, adadelta, rmsprop: share kept of the squares"},
+    {"beta1", F(beta1), 0, 0.999999999, 0.9, "adam, adamax: share kept of the mean gradient"},
+    {"beta2", F(beta2), 0, 0.999999999, 0.999, "adam, adamax: share kept of the squares"},
+    {"beta", F(beta), 0, 1e6, 1, "ftrl: added to the root in the denominator"},
+    {"clip_value", F(clip_value), 0, 1e30, 0, "bound on each value of a mean gradient; 0: none"},
+    {"clip_norm", F(clip_norm), 0, 1e30, 0,
+     "bound on the norm of a trainer's mean gradient of all parameters; 0: none"},
+    {"learning_rate_decay_a", F(decay_a), 0, 1e30, 0, "a of the schedule"},
+    {"learning_rate_decay_b", F(decay_b), 0, 1e30, 0, "b of the schedule"},
+    {"warmup_steps", F(warmup_steps), 0, 1e15, 0,
+     "updates in which the learning rate rises to its value"},
+    {"total_steps", F(total_steps), 0, 1e15, 0, "cosine: updates until its end"},
 };
 enum { N_SETTINGS = sizeof settings / sizeof settings[0] };
 #undef F
@@ -222,6 +224,23 @@ int ps_optim_conf_check(const struct ps_optim_conf *c, struct pd_err *err) {
         return pd_fail(err, PD_ECONF,
                        "learning_rate_schedule = %s needs total_steps, more than warmup_steps",
                        c->schedule);
+    return 0;
+}
+
+/* --- for the reference --- */
+
+int ps_optim_setting(size_t i, struct ps_optim_setting *out) {
+    if (i >= N_SETTINGS)
+        return PD_ENOENT;
+    const struct setting *s = &settings[i];
+    *out = (struct ps_optim_setting){s->name, s->text, s->min, s->max, s->def};
+    return 0;
+}
+
+int ps_schedule(size_t i, struct ps_schedule *out) {
+    if (i >= N_SCHEDULES)
+        return PD_ENOENT;
+    *out = (struct ps_schedule){schedules[i].name, schedules[i].text};
     return 0;
 }
 

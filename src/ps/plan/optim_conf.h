@@ -35,6 +35,18 @@ void ps_optim_conf_text(const struct ps_optim_conf *c, struct pd_buf *out);
 /* Parses and checks a text. Returns 0 or PD_ECONF. */
 int ps_optim_conf_parse(struct ps_optim_conf *c, const char *text, struct pd_err *err);
 
+/* Rows of the tables of settings and of learning-rate schedules, for the reference. def NAN: the
+ * optimizer's own epsilon or decay. 0, or PD_ENOENT past the end. */
+struct ps_optim_setting {
+    const char *name, *text;
+    double min, max, def;
+};
+int ps_optim_setting(size_t i, struct ps_optim_setting *out);
+struct ps_schedule {
+    const char *name, *text;
+};
+int ps_schedule(size_t i, struct ps_schedule *out);
+
 /* The point of the training at which an update is applied. */
 struct ps_schedule_at {
     uint64_t step;    /* updates applied before this one */
