@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include "agent/agent.h"
+#include "agent/callback/callback.h"
 #include "agent/daemon.h"
 #include "agent/report/orphans.h"
 #include "agent/core/msg.h"
@@ -16,14 +17,16 @@ enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
 static const char usage[] =
     "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID "
     "[--start [--node=N] [--lease=MS]]]\n"
+    "       paddle_agent callback --to=ADDRESS,... --port=N --node=N [--size=N] [--wait=MS]\n"
     "       paddle_agent --version\n"
     "The agent of paddlectl on a node. paddlectl starts it and talks to it on stdin and stdout "
     "by the protocol of docs/protocol.md.\n";
 
 struct options {
     const char *root, *job, *build;
-    int start;
-    int64_t node, lease_ms;
+    char *to;
+    int start, callback;
+    int64_t node, lease_ms, size, wait_ms, port;
 };
 
 static int parse(int argc, char **argv, struct options *o) {
@@ -34,25 +37,59 @@ static int parse(int argc, char **argv, struct options *o) {
         {"node", required_argument, NULL, 'n'},
         {"lease", required_argument, NULL, 'l'},
         {"build", required_argument, NULL, 'b'},
+        {"to", required_argument, NULL, 't'},
+        {"port", required_argument, NULL, 'p'},
+        {"size", required_argument, NULL, 'z'},
+        {"wait", required_argument, NULL, 'w'},
         {NULL, 0, NULL, 0},
     };
-    *o = (struct options){.node = -1};
+    *o = (struct options){.node = -1, .wait_ms = 60000};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        int64_t *number = c == 'n'   ? &o->node
+                          : c == 'l' ? &o->lease_ms
+                          : c == 'p' ? &o->port
+                          : c == 'z' ? &o->size
+                                     : &o->wait_ms;
         if (c == 'r')
             o->root = optarg;
         else if (c == 'j')
             o->job = optarg;
         else if (c == 'b')
             o->build = optarg;
+        else if (c == 't')
+            o->to = optarg;
         else if (c == 's')
             o->start = 1;
-        else if (c == 'n' ? pd_parse_i64(optarg, 0, 1 << 20, &o->node)
-                          : c != 'l' || pd_parse_i64(optarg, 1, 86400000, &o->lease_ms))
+        else if (!strchr("nlpzw", c) || pd_parse_i64(optarg, 0,
+                                                     c == 'p'          ? 65535
+                                                     : strchr("nz", c) ? 1 << 20
+                                                                       : 86400000,
+                                                     number))
             return -1;
     }
-    return argc - optind == 1 && !strcmp(argv[optind], "relay") && o->root && (!o->start || o->job)
-               ? 0
-               : -1;
+    if (argc - optind != 1)
+        return -1;
+    o->callback = !strcmp(argv[optind], "callback");
+    if (o->callback)
+        return o->to && o->port && o->node >= 0 ? 0 : -1;
+    return !strcmp(argv[optind], "relay") && o->root && (!o->start || o->job) ? 0 : -1;
+}
+
+/* Its errors go to the standard error of the command that has started it. */
+static int call_back(const struct options *o) {
+    struct callback_opts c = {.addrs = o->to,
+                              .port = (int)o->port,
+                              .node = (int)o->node,
+                              .n = (int)o->size,
+                              .enrol_ms = (uint64_t)o->wait_ms};
+    struct pd_err err = {0};
+    if (sodium_init() < 0)
+        pd_fail(&err, PD_EFAIL, "cannot set up cryptography");
+    else
+        callback_run(&c, &err);
+    if (err.code)
+        fprintf(stderr, "paddle_agent: rank %d: %s\n", c.node, err.msg);
+    return err.code != 0;
 }
 
 static int relay(const struct options *o, struct pd_err *err) {
@@ -100,6 +137,8 @@ int main(int argc, char **argv) {
         fputs(usage, stderr);
         return EXIT_USAGE;
     }
+    if (o.callback)
+        return call_back(&o);
     if (sodium_init() < 0)
         pd_fail(&err, PD_EFAIL, "cannot set up cryptography");
     int rc = err.code ? err.code : relay(&o, &err);

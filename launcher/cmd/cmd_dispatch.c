@@ -230,7 +230,7 @@ static int dispatch(void *arg, const struct pd_options *o, const char *want, str
         return pd_fail(err, PD_ECONF,
                        "job_dispatch_package is missing: give the workspace, a folder or tar "
                        "archive on this machine");
-    if ((rc = client_env_init(&cl, o, err)))
+    if ((rc = (c->dry_run ? client_env_init_dry : client_env_init)(&cl, o, err)))
         return rc;
     client_env_warn_plain(o);
     name_of(o->job_dispatch_package, c->name, sizeof c->name);

@@ -149,6 +149,11 @@ static int read_source(const char *text, const char *where, struct pd_buf *out,
                        "%s: hosts = slurm, but SLURM_JOB_NODELIST is not set: run paddlectl in an "
                        "allocation (salloc, sbatch)",
                        where);
+    if (!strcmp(text, "mpi"))
+        return pd_fail(err, PD_ECONF,
+                       "%s: hosts = mpi: the nodes are those that launch starts, as in launch = "
+                       "mpirun --hostfile FILE, and known only then",
+                       where);
     pd_put_fmt(out, "%s", strcmp(text, "slurm") ? text : nodes);
     pd_put_u8(out, 0);
     return out->failed ? pd_fail(err, PD_ENOMEM, "%s: out of memory", where) : 0;

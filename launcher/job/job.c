@@ -426,7 +426,7 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
     j->flags = *flags;
     j->next_head = -1;
     j->worker_package = j->workspace_package = j->data_package = j->resume_package = -1;
-    int rc = client_env_init(&j->c, opts, err);
+    int rc = (flags->dry_run ? client_env_init_dry : client_env_init)(&j->c, opts, err);
     if (!rc) {
         client_env_warn_plain(opts);
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;

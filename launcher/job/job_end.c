@@ -115,6 +115,11 @@ static int put_bad_hosts(const struct job *j, struct pd_buf *b) {
     }
     for (int i = 0; i < j->n_hosts && v; i++)
         v[i].before = n > 1 ? "  " : "paddlectl: ";
+    if (n && launch_has_ended(j->c.env.launch)) {
+        pd_put_fmt(b, "paddlectl: %s\n", launch_end(j->c.env.launch));
+        free(v);
+        return status;
+    }
     if (n > 1)
         pd_put_fmt(b, "paddlectl: %d of %d hosts cannot be used:\n", n, j->n_hosts);
     if (v)

@@ -1,6 +1,7 @@
 /* bootstrap.c - see bootstrap.h. */
 #include "launcher/link/bootstrap.h"
 
+#include <arpa/inet.h>
 #include <sodium.h>
 #include <zlib.h>
 
@@ -23,23 +24,25 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
  * script_rest. */
+#define FUNCTIONS                                                                          \
+    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; " \
+    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "                                      \
+    "peril() { q=.; n=$(pwd -P)/; "                                                        \
+    "while n=${n%/*}; [ \"$n\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; "                \
+    "LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null | { c=0; t=; w=; while read -r p n u g x; do " \
+    "c=$((c+1)); t=${t:-$u}; x=${x##* }; "                                                 \
+    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "                       \
+    "*:?????w*) [ $u = $g ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "               \
+    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "                                 \
+    "[ -z \"$w\" ] || { echo \"$x $p $u\"; exit; }; done; "                                \
+    "[ $c -gt $# ] && echo fine; }; }; "                                                   \
+    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "          \
+    "cached() { [ -x $a ] && [ \"$(peril . ./$a)\" = fine ] && whole $a; }; "              \
+    "cd \"$d\" 2>/dev/null && cached && go \"$@\"; "
+
 static const char script[] =
     "o=$(umask); umask 077; r=$1; h=$2; s=$3; m=$4$5; shift 5; "
-    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "
-    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "
-    "peril() { q=.; n=$(pwd -P)/; "
-    "while n=${n%/*}; [ \"$n\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; "
-    "LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null | { c=0; t=; w=; while read -r p n u g x; do "
-    "c=$((c+1)); t=${t:-$u}; x=${x##* }; "
-    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "
-    "*:?????w*) [ $u = $g ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "
-    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "
-    "[ -z \"$w\" ] || { echo \"$x $p $u\"; exit; }; done; "
-    "[ $c -gt $# ] && echo fine; }; }; "
-    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "
-    "go() { umask $o; echo \"$m run\"; exec \"$d/$a\" relay \"--root=$r\" $b \"$@\"; }; "
-    "cached() { [ -x $a ] && [ \"$(peril . ./$a)\" = fine ] && whole $a; }; "
-    "cd \"$d\" 2>/dev/null && cached && go \"$@\"; "
+    "go() { umask $o; echo \"$m run\"; exec \"$d/$a\" relay \"--root=$r\" $b \"$@\"; }; " FUNCTIONS
     "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
 
 /* One line on stdin, behind g=BYTES (size of the gzipped agent; 0: none), e=BYTES (size of the
@@ -47,26 +50,33 @@ static const char script[] =
  * seed may fail to start (another kernel, a shell that cannot exec it). It then creates no file and
  * leaves stdin unread. A host without b2sum and sha256sum gets the agent at each start, and only
  * its size is compared. */
+#define FOLDER                                                                                  \
+    "(umask 022; mkdir -p \"$r\") && mkdir -p \"$d\" && cd \"$d\" || bad \"cannot make the "    \
+    "folder $d\"; "                                                                             \
+    "chmod 700 \"$d\" \"${d%/*}\" 2>/dev/null; "                                                \
+    "y=$(peril .); [ \"$y\" ] || bad \"cannot check the folders above $d\"; "                   \
+    "if [ \"$y\" = fine ]; then :; else cd \"${y%% *}\" || cd ..; p=$(pwd -P); "                \
+    "set -- $(ls -ld .); "                                                                      \
+    "if [ -O . ]; then y=\"chmod go-w $p\"; elif [ $3 = root ]; then y=\"as root, chmod +t "    \
+    "$p\"; else y=\"another root_dir, or as root, chown $(id -un) $p\"; fi; "                   \
+    "bad \"others could replace the programs in $d: $p belongs to $3 and has mode $1; mend it " \
+    "with: $y\"; fi; "                                                                          \
+    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null || sha256sum <\"$1\" 2>/dev/null || echo "  \
+    "none); "                                                                                   \
+    "case ${c%% *} in $h|$k) ;; none) b=; [ \"$(wc -c <\"$1\")\" -eq ${2:--1} ];; *) false;; "  \
+    "esac; }; "                                                                                 \
+    "cached && go \"$@\"; "                                                                     \
+    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\" \"$t.in\"; }; trap clean 0; " \
+    "trap \"exit 1\" 1 2 13 15; "
+
+#define STORE                                                                              \
+    "whole \"$t\" $s || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\" \"$t.in\"; " \
+    "sync \"$t\" 2>/dev/null; chmod 700 \"$t\" && mv -f \"$t\" $a || bad \"cannot store "  \
+    "$d/$a\"; trap - 0 1 2 13 15; go \"$@\"\n"
+
 static const char script_rest[] =
-    "bad() { echo \"$m fail $1\"; exit 1; }; "
-    "(umask 022; mkdir -p \"$r\") && mkdir -p \"$d\" && cd \"$d\" || bad \"cannot make the folder "
-    "$d\"; "
-    "chmod 700 \"$d\" \"${d%/*}\" 2>/dev/null; "
-    "y=$(peril .); [ \"$y\" ] || bad \"cannot check the folders above $d\"; "
-    "if [ \"$y\" = fine ]; then :; else cd \"${y%% *}\" || cd ..; p=$(pwd -P); "
-    "set -- $(ls -ld .); "
-    "if [ -O . ]; then y=\"chmod go-w $p\"; elif [ $3 = root ]; then y=\"as root, chmod +t $p\"; "
-    "else y=\"another root_dir, or as root, chown $(id -un) $p\"; fi; "
-    "bad \"others could replace the programs in $d: $p belongs to $3 and has mode $1; mend it "
-    "with: $y\"; fi; "
-    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null || sha256sum <\"$1\" 2>/dev/null || echo "
-    "none); "
-    "case ${c%% *} in $h|$k) ;; none) b=; [ \"$(wc -c <\"$1\")\" -eq ${2:--1} ];; *) false;; esac; "
-    "}; "
-    "cached && go \"$@\"; "
+    "bad() { echo \"$m fail $1\"; exit 1; }; " FOLDER
     "[ \"$g\" -gt 0 ] && command -v gzip >/dev/null || { g=0; e=0; }; "
-    "t=$d/tmp-$$-$h; clean() { rm -f \"$t\" \"$t.gz\" \"$t.seed\"; }; trap clean 0; trap \"exit "
-    "1\" 1 2 13 15; "
     "if [ \"$e\" -gt 0 ]; then echo \"$m send seed $(uname -m) $SSH_CONNECTION\"; "
     "head -c \"$e\" >\"$t.seed\" && [ \"$(wc -c <\"$t.seed\")\" -eq \"$e\" ] && chmod 700 "
     "\"$t.seed\" || bad \"cannot write $t.seed\"; "
@@ -76,10 +86,35 @@ static const char script_rest[] =
     "if [ \"$e\" -gt 0 ]; then gzip -dc <\"$t.gz\"; "
     "elif [ \"$g\" -gt 0 ]; then echo \"$m send gzip $(uname -m)\" >&3; head -c \"$g\" | gzip -dc; "
     "else echo \"$m send plain $(uname -m)\" >&3; head -c \"$s\"; fi 3>&1 >\"$t\" || bad \"cannot "
-    "write $t\"; "
-    "whole \"$t\" $s || bad \"$t is incomplete\"; rm -f \"$t.gz\" \"$t.seed\"; "
-    "sync \"$t\" 2>/dev/null; chmod 700 \"$t\" && mv -f \"$t\" $a || bad \"cannot store $d/$a\"; "
-    "trap - 0 1 2 13 15; go \"$@\"\n";
+    "write $t\"; " STORE;
+
+/* The script that `launch` starts on each node, with the words of boot_launch. It has no stream to
+ * paddlectl: a host without the agent makes the seed from $5 (octal escapes), which fetches the
+ * agent over TCP from one of the addresses in $8. $5 is "-" if the seed is the second line of
+ * standard input, behind the secret. $8: the record that ends the seed, then a record for each
+ * address. `read` and `printf` belong to the shell, so no secret is on a command line. */
+static const char launch_script[] =
+    "n=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}}; "
+    "z=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_STEP_NUM_TASKS:-0}}}; "
+    "bad() { echo \"paddlectl: $(uname -n): $1\" >&2; exit 1; }; "
+    "case $n in \"\"|*[!0-9]*) bad \"the command of launch tells no rank (OMPI_COMM_WORLD_RANK, "
+    "PMIX_RANK, PMI_RANK, SLURM_PROCID)\";; esac; "
+    "o=$(umask); umask 077; r=$1; h=$2; s=$3; k=$4; e=$5; i=$6; j=$7; l=$8; shift 8; "
+    "while case $r in *%n*) ;; *) false;; esac; do r=${r%%%n*}$n${r#*%n}; done; "
+    "[ \"$PADDLECTL_LAUNCH\" ] || { IFS= read -r PADDLECTL_LAUNCH; "
+    "[ \"$e\" != - ] || IFS= read -r e; export PADDLECTL_LAUNCH; }; "
+    "go() { umask $o; exec \"$d/$a\" callback --node=$n --size=$z \"$@\" </dev/null; }; " FUNCTIONS
+        FOLDER "[ \"$e\" ] || bad \"the agent is not in $d, and there is no seed for this "
+    "machine\"; "
+    "command -v gzip >/dev/null || bad \"gzip is missing\"; "
+    "printf \"$e\" >\"$t.seed\" && chmod 700 \"$t.seed\" && mkfifo \"$t.in\" || bad \"cannot write "
+    "$t.seed\"; "
+    "\"$t.seed\" \"$t.gz\" x <\"$t.in\" | { exec 3>\"$t.in\"; "
+    "printf \"$i${PADDLECTL_LAUNCH#* }$j\" >&3; x=${l%% *}; set -- ${l#* }; printf \"$1\" >&3; "
+    "while read -r c c w c; do case $w in lost) shift; [ $# -gt 0 ] || exit; printf \"$1\" >&3;; "
+    "done) printf \"$x\" >&3;; esac; done; }; "
+    "gzip -dc <\"$t.gz\" >\"$t\" 2>/dev/null || bad \"cannot fetch the agent from "
+    "paddlectl\"; " STORE;
 
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err) {
     char self[PATH_MAX];
@@ -243,15 +278,115 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     return out->failed;
 }
 
-int boot_rest(struct agent_image *img, int with_seed, struct pd_buf *out) {
+static void need_sha256(struct agent_image *img) {
     uint8_t sum[crypto_hash_sha256_BYTES];
-    if (!*img->sha256) { /* ten milliseconds, which most starts can do without */
-        crypto_hash_sha256(sum, img->bytes, img->size);
-        pd_hex(img->sha256, sum, sizeof sum);
-    }
+    if (*img->sha256) /* ten milliseconds, which most starts can do without */
+        return;
+    crypto_hash_sha256(sum, img->bytes, img->size);
+    pd_hex(img->sha256, sum, sizeof sum);
+}
+
+int boot_rest(struct agent_image *img, int with_seed, struct pd_buf *out) {
+    need_sha256(img);
     pd_put_fmt(out, "g=%zu; e=%zu; k=%s; %s", img->gzip_size, with_seed ? img->seed_size : 0,
                img->sha256, script_rest);
     return out->failed;
+}
+
+/* --- launch --- */
+
+/* As printf(1) of a shell reads it. */
+static void put_octal(struct pd_buf *b, const void *p, size_t n) {
+    const uint8_t *at = p;
+    for (size_t i = 0; i < n; i++)
+        if (isalnum(at[i]))
+            pd_put_u8(b, at[i]);
+        else
+            pd_put_fmt(b, "\\%03o", at[i]);
+}
+
+static char *octal(const void *p, size_t n) {
+    struct pd_buf b = {0};
+    put_octal(&b, p, n);
+    pd_put_u8(&b, 0);
+    if (!b.failed)
+        return (char *)b.data;
+    pd_buf_release(&b);
+    return NULL;
+}
+
+static void put_peers(struct pd_buf *b, const struct launch_place *p) {
+    struct seed_record go = {.op = SEED_OP_GO};
+    put_octal(b, &go, sizeof go);
+    for (size_t i = 0; i < p->n_addrs; i++) {
+        struct seed_record r = {.op = SEED_OP_PEER, .a = 4, .b = (uint32_t)p->seed_port};
+        if (strchr(p->addrs[i], ':'))
+            r.a = 6;
+        inet_pton(r.a == 6 ? AF_INET6 : AF_INET, p->addrs[i], r.addr);
+        pd_put_u8(b, ' ');
+        put_octal(b, &r, sizeof r);
+    }
+    pd_put_u8(b, 0);
+}
+
+static void put_addrs(struct pd_buf *b, const struct launch_place *p) {
+    for (size_t i = 0; i < p->n_addrs; i++)
+        pd_put_fmt(b, "%s%s", i ? "," : "--to=", p->addrs[i]);
+    pd_put_u8(b, 0);
+}
+
+void boot_launch_release(struct boot_launch *b) {
+    char *all[] = {b->seed, b->init, b->chunks, b->peers, b->to, b->secret};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        free(all[i]);
+    memset(b, 0, sizeof *b);
+}
+
+int boot_launch(struct boot_launch *b, const char *root, struct agent_image *img,
+                const struct launch *l, unsigned timeout_ms, struct pd_err *err) {
+    const struct launch_place *p = launch_place(l);
+    const size_t n_chunks = img->seed ? (img->gzip_size + SEED_CHUNK - 1) / SEED_CHUNK : 0;
+    const struct seed_record init = {
+        .op = SEED_OP_INIT, .a = (uint32_t)img->gzip_size, .b = SEED_CHUNK};
+    struct pd_buf peers = {0}, to = {0}, secret = {0};
+    char hex[2 * LAUNCH_KEY + 1];
+    memset(b, 0, sizeof *b);
+    need_sha256(img);
+    put_peers(&peers, p);
+    put_addrs(&to, p);
+    pd_hex(hex, p->secret, sizeof p->secret);
+    pd_put_fmt(&secret, "%s ", hex);
+    put_octal(&secret, p->seed_secret, sizeof p->seed_secret);
+    pd_put_u8(&secret, 0);
+    sodium_memzero(hex, sizeof hex);
+    b->seed = octal(img->seed, img->seed_size);
+    b->init = octal(&init, offsetof(struct seed_record, secret));
+    b->chunks = octal(img->chunk_ids, n_chunks * SEED_HASH);
+    b->peers = (char *)peers.data;
+    b->to = (char *)to.data;
+    b->secret = (char *)secret.data;
+    if (!b->seed || !b->init || !b->chunks || peers.failed || to.failed || secret.failed) {
+        boot_launch_release(b);
+        return pd_oom(err, "the words of launch");
+    }
+    pd_fmt(b->size, sizeof b->size, "%zu", img->size);
+    pd_fmt(b->port, sizeof b->port, "--port=%d", p->port);
+    pd_fmt(b->wait, sizeof b->wait, "--wait=%u", timeout_ms);
+    const int has_stdin = launch_has_stdin(l) && *b->seed;
+    const char *words[] = {"/bin/sh",   "-c",        launch_script,
+                           "paddlectl", root,        img->hash,
+                           b->size,     img->sha256, has_stdin ? "-" : b->seed,
+                           b->init,     b->chunks,   b->peers,
+                           b->to,       b->port,     b->wait,
+                           NULL};
+    _Static_assert(sizeof words == sizeof b->argv, "room for each word");
+    memcpy(b->argv, words, sizeof words);
+    b->words = (struct launch_words){.words = b->argv,
+                                     .name = "PADDLECTL_LAUNCH",
+                                     .secret = b->secret,
+                                     .input = b->seed,
+                                     .n_input = has_stdin ? strlen(b->seed) : 0};
+    return 0;
 }
 
 /* A line counts if it contains the marker, even behind text that was printed without a newline. */

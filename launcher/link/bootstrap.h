@@ -20,6 +20,8 @@
  */
 #pragma once
 
+#include "launcher/launch/launch.h"
+
 enum { BOOT_MARKER = 32, BOOT_NOISE_MAX = 4 << 20, BOOT_LINE = 400 };
 
 /* The agent's executable: the bytes to send, and the hash that names its cached copy. */
@@ -77,6 +79,18 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
 
 /* The answer to BOOT_REST. */
 int boot_rest(struct agent_image *img, int with_seed, struct pd_buf *out);
+
+/* The words that `launch` starts on each node: a script that finds or fetches the agent in `root`
+ * (with ~ and %n, the rank), and runs it as a callback. */
+struct boot_launch {
+    struct launch_words words;
+    char *argv[16];
+    char *seed, *init, *chunks, *peers, *to, *secret;
+    char size[24], port[24], wait[24];
+};
+int boot_launch(struct boot_launch *b, const char *root, struct agent_image *img,
+                const struct launch *l, unsigned timeout_ms, struct pd_err *err);
+void boot_launch_release(struct boot_launch *b);
 
 /* Take bytes. *used is how many were taken; after BOOT_RUN the rest are frames. `text` holds:
  * - BOOT_SEND, BOOT_SEND_GZIP: the node's architecture

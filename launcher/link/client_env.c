@@ -2,6 +2,7 @@
 #include "launcher/link/client_env.h"
 
 #include "launcher/hosts/host_source.h"
+#include "launcher/link/launch_env.h"
 
 enum { LOGIN_TIMEOUT_MS = 60000, UPLOAD_TIMEOUT_MS = 300000 };
 
@@ -28,10 +29,11 @@ static int check_root(const char *root, struct pd_err *err) {
     return 0;
 }
 
-static int check_hosts(struct client_env *c, struct pd_err *err) {
+/* `list`: the hosts in place of the option, or NULL. */
+static int check_hosts(struct client_env *c, const char *list, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
-    int rc = host_source_load(&c->hosts, o, err);
+    int rc = list ? hosts_load_list(&c->hosts, o, list, err) : host_source_load(&c->hosts, o, err);
     if (!rc)
         rc = hosts_parse_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers",
                                option_source(o, "pservers"), err);
@@ -116,28 +118,44 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
     return *o->connect ? open_connector(c, err) : ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
 }
 
-static int init(struct client_env *c, const struct pd_options *opts, int with_agent,
-                struct pd_err *err) {
+/* What init prepares beside the hosts. */
+enum { WITH_AGENT = 1, WITH_NODES = 2 };
+
+static int start_launch(struct client_env *c, int all_hosts, struct pd_err *err) {
+    char *list = NULL;
+    int rc = client_env_launch(c, &list, err);
+    if (!rc && all_hosts)
+        rc = check_hosts(c, list, err);
+    free(list);
+    return rc;
+}
+
+static int init(struct client_env *c, const struct pd_options *opts, int with, struct pd_err *err) {
     memset(c, 0, sizeof *c);
     c->opts = opts;
+    const int launches = *opts->launch && with & WITH_NODES,
+              all_hosts = launches && client_env_launches_hosts(opts);
     int rc = engine_prepare(&c->engine, opts, err);
-    if (!rc)
-        rc = check_hosts(c, err);
-    if (!rc && with_agent)
+    if (!rc && !all_hosts)
+        rc = check_hosts(c, NULL, err);
+    if (!rc && *opts->launch)
+        rc = client_env_check_launch(c, err);
+    if (!rc && (launches || with & WITH_AGENT))
         rc = agent_image_load(&c->agent, err);
     if (!rc && uv_loop_init(&c->loop))
         rc = pd_fail(err, PD_EFAIL, "cannot make an event loop");
     if (!rc) {
         c->has_loop = 1;
-        rc = open_pool(c, err);
+        rc = launches ? start_launch(c, all_hosts, err) : *opts->launch ? 0 : open_pool(c, err);
     }
-    if (!rc && with_agent &&
+    if (!rc && with & WITH_AGENT &&
         !(c->env.seeding =
               seeding_new(&c->loop, &c->agent, (int)c->hosts.n, opts->relay == PD_RELAY_AUTO)))
         rc = pd_oom(err, "the agents to send");
     c->env = (struct link_env){.loop = &c->loop,
                                .ssh = c->env.ssh,
                                .connector = c->env.connector,
+                               .launch = c->env.launch,
                                .agent = &c->agent,
                                .seeding = c->env.seeding,
                                .root_dir = opts->root_dir,
@@ -149,13 +167,17 @@ static int init(struct client_env *c, const struct pd_options *opts, int with_ag
 }
 
 int client_env_init(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
-    return init(c, opts, 1, err);
+    return init(c, opts, WITH_AGENT | WITH_NODES, err);
 }
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
-    return init(c, opts, 0, err);
+    return init(c, opts, WITH_NODES, err);
+}
+int client_env_init_dry(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
+    return init(c, opts, WITH_AGENT, err);
 }
 
 void client_env_release(struct client_env *c) {
+    launch_free(c->env.launch);
     ssh_pool_free(c->env.ssh);
     connector_free(c->env.connector);
     seeding_free(c->env.seeding);

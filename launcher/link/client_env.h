@@ -25,6 +25,8 @@ int client_env_init(struct client_env *c, const struct pd_options *opts, struct 
 void client_env_warn_plain(const struct pd_options *opts);
 /* As client_env_init without the agent's executable, for plain commands. */
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
+/* As client_env_init, but no node will be talked to: `launch` starts nothing. */
+int client_env_init_dry(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
 void client_env_release(struct client_env *c); /* call after all links are closed */
 /* 1: each host is this machine, without ssh. */
 int client_env_is_local(const struct client_env *c);

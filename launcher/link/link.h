@@ -13,6 +13,7 @@
 
 #include <jansson.h>
 
+#include "launcher/launch/launch.h"
 #include "launcher/link/bootstrap.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/link/seeding.h"
@@ -49,9 +50,10 @@ struct link_events {
 /* Shared by all links of a run. */
 struct link_env {
     uv_loop_t *loop;
-    /* for hosts that are not local, one of the two: */
+    /* for hosts that are not local, one of the three: */
     struct ssh_pool *ssh;
     struct connector *connector;
+    struct launch *launch;
     struct agent_image *agent;
     struct seeding *seeding; /* NULL: this machine sends the agent to each host */
     /* of conf.ini, with ~ and %n; for hosts without a root_dir of their own */
@@ -65,8 +67,10 @@ struct link_env {
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
 };
 
-/* A stream to a host that is not local, over ssh or `connect`. The user's login shell runs `line`;
- * behind `connect` it is /bin/sh, and the line may be another one. */
+/* A stream to a host that is not local, over ssh, `connect` or `launch`. The user's login shell
+ * runs `line`, or /bin/sh with `launch`; behind `connect` it is /bin/sh, and the line may be
+ * another one.
+ */
 int link_stream(struct transport **out, const struct link_env *env, const struct host *host,
                 int node, const char *line, const char *connect_line,
                 const struct transport_events *ev, void *arg, struct pd_err *err);

@@ -86,7 +86,7 @@ static void begin_lost(struct link *l, const struct pd_err *why) {
 int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
     int cut = l->keep.cut;
     l->keep.cut = 0;
-    if (!l->keep.lease_ms || l->own_close)
+    if (!l->keep.lease_ms || l->own_close || launch_has_ended(l->env->launch))
         return 0;
     if (!l->keep.lost) {
         if (was != PHASE_OPEN || (l->why.code && !cut))

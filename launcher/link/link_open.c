@@ -190,6 +190,8 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
 int link_stream(struct transport **out, const struct link_env *env, const struct host *host,
                 int node, const char *line, const char *connect_line,
                 const struct transport_events *ev, void *arg, struct pd_err *err) {
+    if (env->launch)
+        return launch_open(out, env->launch, node, line, ev, arg, err);
     if (!env->connector)
         return ssh_pool_open(out, env->ssh, host, line, ev, arg, err);
     const struct connect_host at = {.host = host->address ? host->address : host->addr,
@@ -207,7 +209,7 @@ static int open_remote(struct link *l, int start, struct pd_err *err) {
     if (rc)
         return rc;
     /* a seed has its address from sshd */
-    if (!l->seedling && !l->env->connector)
+    if (!l->seedling && l->env->ssh)
         l->seedling = seedling_new(l->env->seeding, l->node, on_seed_broken, l);
     if (boot_command(&l->boot, root, l->env->agent, *l->job ? l->job : NULL, start ? l->node : -1,
                      l->env->lease_ms, &command))

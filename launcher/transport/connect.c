@@ -36,12 +36,6 @@ struct connector {
 
 /* --- the command --- */
 
-static void free_words(char **v) {
-    for (size_t i = 0; v && v[i]; i++)
-        free(v[i]);
-    free(v);
-}
-
 int connector_uses(const struct connector *c, char letter) {
     for (size_t i = 0; i < c->n_words; i++)
         for (const char *s = strchr(c->words[i], '%'); s; s = strchr(s + 2, '%'))
@@ -60,41 +54,17 @@ static int check_word(const char *word, struct pd_err *err) {
     return 0;
 }
 
-/* Splits `text` into c->words, which has room. */
-static int split(struct connector *c, const char *text, struct pd_err *err) {
-    struct pd_buf b = {0};
-    int rc = 0;
-    for (text += strspn(text, " \t"); *text && !rc; text += strspn(text, " \t")) {
-        char quote = 0;
-        pd_buf_clear(&b);
-        for (; *text && (quote || !strchr(" \t", *text)); text++)
-            if (quote ? *text == quote : *text == '\'' || *text == '"')
-                quote = quote ? 0 : *text;
-            else
-                pd_put_u8(&b, (uint8_t)*text);
-        pd_put_u8(&b, 0);
-        if (quote)
-            rc = pd_fail(err, PD_ECONF, "connect: a quote (%c) without its end", quote);
-        else if (b.failed || !(c->words[c->n_words] = pd_strdup((char *)b.data)))
-            rc = pd_oom(err, "the words of connect");
-        else
-            rc = check_word(c->words[c->n_words++], err);
-    }
-    pd_buf_release(&b);
-    return rc;
-}
-
 int connector_new(struct connector **out, uv_loop_t *loop, const char *command, uint64_t timeout_ms,
                   int fanout, struct pd_err *err) {
     struct connector *c = pd_calloc(1, sizeof *c);
-    if (!c || !(c->words = pd_calloc(strlen(command) + 1, sizeof *c->words))) {
-        free(c);
+    if (!c)
         return pd_oom(err, "the words of connect");
-    }
     c->loop = loop;
     c->timeout_ms = timeout_ms;
     c->fanout = fanout;
-    int rc = split(c, command, err);
+    int rc = transport_words(&c->words, &c->n_words, "connect", command, err);
+    for (size_t i = 0; i < c->n_words && !rc; i++)
+        rc = check_word(c->words[i], err);
     if (!rc && !connector_uses(c, 'h') && !connector_uses(c, 'n'))
         rc = pd_fail(err, PD_ECONF,
                      "connect has neither %%h (the host) nor %%n (the node id), as in "
@@ -109,7 +79,7 @@ int connector_new(struct connector **out, uv_loop_t *loop, const char *command, 
 void connector_free(struct connector *c) {
     if (!c)
         return;
-    free_words(c->words);
+    transport_words_free(c->words);
     free(c);
 }
 
@@ -154,7 +124,7 @@ static char **make_argv(const struct connector *c, const struct connect_host *h)
     char **v = pd_calloc(c->n_words + 2, sizeof *v);
     for (size_t i = 0; v && i <= c->n_words; i++)
         if (!(v[i] = i < c->n_words ? replace_letters(c->words[i], h) : pd_strdup("/bin/sh"))) {
-            free_words(v);
+            transport_words_free(v);
             v = NULL;
         }
     return v;
@@ -186,7 +156,7 @@ static void on_timer_closed(uv_handle_t *h) {
     s->base.ev->on_close(&s->why, s->base.arg);
     transport_release(&s->base);
     pd_buf_release(&s->in);
-    free_words(s->argv);
+    transport_words_free(s->argv);
     free(s->line);
     free(s);
 }

@@ -91,3 +91,46 @@ void transport_ended(const struct transport *t, struct pd_err *why) {
     char *s = pd_trim(text);
     pd_fail(why, PD_ECLOSED, "the remote command %s%s%s", how, *s ? ": " : "", s);
 }
+
+void transport_words_free(char **words) {
+    for (size_t i = 0; words && words[i]; i++)
+        free(words[i]);
+    free(words);
+}
+
+/* The word at *text, up to the blank behind it. NULL: no memory, or err. */
+static char *take_word(const char **text, const char *option, struct pd_err *err) {
+    struct pd_buf b = {0};
+    const char *s = *text;
+    char quote = 0;
+    for (; *s && (quote || !strchr(" \t", *s)); s++)
+        if (quote ? *s == quote : *s == '\'' || *s == '"')
+            quote = quote ? 0 : *s;
+        else
+            pd_put_u8(&b, (uint8_t)*s);
+    pd_put_u8(&b, 0);
+    *text = s;
+    if (quote)
+        pd_fail(err, PD_ECONF, "%s: a quote (%c) without its end", option, quote);
+    else if (!b.failed)
+        return (char *)b.data;
+    pd_buf_release(&b);
+    return NULL;
+}
+
+int transport_words(char ***out, size_t *n, const char *option, const char *text,
+                    struct pd_err *err) {
+    char **v = pd_calloc(strlen(text) + 1, sizeof *v);
+    *n = 0;
+    *out = NULL;
+    if (!v)
+        return pd_oom(err, "the words of a command");
+    for (text += strspn(text, " \t"); *text; text += strspn(text, " \t"))
+        if (!(v[(*n)++] = take_word(&text, option, err))) {
+            transport_words_free(v);
+            *n = 0;
+            return err->code ? err->code : pd_oom(err, "the words of a command");
+        }
+    *out = v;
+    return 0;
+}

@@ -48,6 +48,15 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
 int transport_local_pid(const struct transport *t);
 /* transport_close also ends the processes of the child's group: TERM, KILL a second later. */
 void transport_local_end_group(struct transport *t);
+/* The process does not keep the loop running, and its own end counts: processes that it has left
+ * may still hold its outputs. */
+void transport_local_background(struct transport *t);
+
+/* Split `text`, the value of an option, at blanks; quotes ('' and "") hold words together. No shell
+ * reads it. *out ends with NULL. PD_ECONF: a quote without its end. */
+int transport_words(char ***out, size_t *n, const char *option, const char *text,
+                    struct pd_err *err);
+void transport_words_free(char **words); /* NULL is fine */
 
 /* --- for implementations --- */
 

@@ -4,7 +4,7 @@
  * closed. */
 #include "launcher/transport/transport.h"
 
-enum { KILL_MS = 1000 };
+enum { KILL_MS = 1000, REST_MS = 200 };
 
 struct local {
     struct transport base; /* must be first: the public pointer points here */
@@ -13,7 +13,7 @@ struct local {
     /* calls on_open later: never inside the call that opens; then the time for KILL */
     uv_timer_t timer;
     uv_shutdown_t shut;
-    int n_handles, closing, exited, eof, end_group;
+    int n_handles, closing, exited, eof, end_group, background;
     struct pd_err why;
 };
 
@@ -33,13 +33,19 @@ static void on_closed(uv_handle_t *h) {
     free(l);
 }
 
-static void close_all(struct local *l) {
+static void for_all(struct local *l, void (*f)(uv_handle_t *)) {
     uv_handle_t *all[] = {(uv_handle_t *)&l->process, (uv_handle_t *)&l->in, (uv_handle_t *)&l->out,
                           (uv_handle_t *)&l->err, (uv_handle_t *)&l->timer};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (!uv_is_closing(all[i]))
-            uv_close(all[i], on_closed);
+        f(all[i]);
 }
+
+static void close_one(uv_handle_t *h) {
+    if (!uv_is_closing(h))
+        uv_close(h, on_closed);
+}
+
+static void close_all(struct local *l) { for_all(l, close_one); }
 
 /* The stream ends when the process has ended and both pipes are drained. */
 static void maybe_end(struct local *l) {
@@ -48,6 +54,13 @@ static void maybe_end(struct local *l) {
     transport_ended(&l->base, &l->why);
     l->closing = 1;
     close_all(l);
+}
+
+/* Processes that the command has left still hold its pipes. */
+static void on_rest(uv_timer_t *t) {
+    struct local *l = t->data;
+    l->eof = 2;
+    maybe_end(l);
 }
 
 static void on_exit_cb(uv_process_t *p, int64_t status, int sig) {
@@ -61,6 +74,8 @@ static void on_exit_cb(uv_process_t *p, int64_t status, int sig) {
         else
             snprintf(l->base.signal, sizeof l->base.signal, "%d", sig);
     }
+    if (!l->closing && l->background)
+        uv_timer_start(&l->timer, on_rest, REST_MS, 0);
     if (!l->closing)
         maybe_end(l);
     else if (kill(-p->pid, 0)) /* on_kill ends the rest of the group */
@@ -204,6 +219,12 @@ int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
 }
 
 void transport_local_end_group(struct transport *t) { ((struct local *)t)->end_group = 1; }
+
+void transport_local_background(struct transport *t) {
+    struct local *l = (struct local *)t;
+    l->background = 1;
+    for_all(l, uv_unref);
+}
 
 int transport_local_pid(const struct transport *t) {
     const struct local *l = (const struct local *)t;

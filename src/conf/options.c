@@ -14,7 +14,7 @@ static const struct pd_option table[] = {
     {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
      "nodes in order of their ids: [user@]host[:port]; ranges like node-[01-16]; !name leaves a "
      "host out; @group or @file; 'local' or 'local*3' for this machine; $(COMMAND): what it "
-     "prints; slurm: the nodes of the allocation"},
+     "prints; slurm: the nodes of the allocation; mpi: the nodes that launch starts"},
     {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
      "nodes that run a parameter server: all, none, a number (the first N nodes), or 'nodes "
      "0-3,7'"},
@@ -26,6 +26,9 @@ static const struct pd_option table[] = {
     {"cluster", "connect", PD_STR, F(connect), PD_LAUNCHER, "", 0, 0, 0, "",
      "command that gives a shell on a host, in place of ssh: kubectl exec -i %h --. %h is the "
      "host, %u the user, %p the port, %n the node id"},
+    {"cluster", "launch", PD_STR, F(launch), PD_LAUNCHER, "", 0, 0, 0, "",
+     "command that starts a program on all nodes at once, in place of ssh: mpirun --hostfile FILE, "
+     "srun. The programs call paddlectl back; node i is rank i"},
     {"cluster", "nic", PD_STR, F(nic), PD_LAUNCHER, "", 0, 0, 0, "",
      "network interface or subnet between the nodes; empty: the address that the other nodes can "
      "reach"},

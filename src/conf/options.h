@@ -94,7 +94,7 @@ struct pd_setting {
 /* The struct owns the strings; "" means unset. Numbers are within the bounds of the table. */
 struct pd_options {
     /* [cluster] */
-    char *hosts, *connect, *pservers, *trainers, *root_dir, *nic;
+    char *hosts, *connect, *launch, *pservers, *trainers, *root_dir, *nic;
     int64_t engine; /* enum pd_engine */
     int64_t port, ports_num, ports_num_for_sparse;
     /* [ssh] */

@@ -288,6 +288,13 @@ int net_conn_begin(struct net_conn *c) {
     return c->closing ? 0 : uv_read_start(c->in, on_alloc, on_read);
 }
 
+void net_background(struct net_conn *c, int background) {
+    void (*const change)(uv_handle_t *) = background ? uv_unref : uv_ref;
+    change((uv_handle_t *)c->in);
+    change((uv_handle_t *)c->out);
+    change((uv_handle_t *)&c->timer);
+}
+
 void net_pause(struct net_conn *c) {
     if (c->closing || c->paused)
         return;

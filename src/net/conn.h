@@ -36,6 +36,8 @@ struct net_opts {
     /* Small frames that on_frame sends are collected and sent together after all received frames
      * are handled. */
     int cork;
+    /* of a listener: it and its connections do not keep the loop running (net_background) */
+    int background;
 };
 
 /* Connect to the numeric address ip:port. Never blocks. `hs`: who this process is, and the job's
@@ -126,7 +128,9 @@ void net_lend(struct net_conn *c, const struct net_region *r);
 /* received so far, incomplete frames included */
 uint64_t net_received_bytes(const struct net_conn *c);
 size_t net_queued_bytes(const struct net_conn *c); /* not yet taken by the kernel */
-void net_pause(struct net_conn *c);                /* stop reading: backpressure */
+/* 1: the connection does not keep the loop running. 0: it does, as every connection at first. */
+void net_background(struct net_conn *c, int background);
+void net_pause(struct net_conn *c); /* stop reading: backpressure */
 void net_resume(struct net_conn *c);
 void net_close(struct net_conn *c); /* at once; queued frames may be lost */
 /* The same, with a TCP reset: the port is free at once (no TIME_WAIT). */

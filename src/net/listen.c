@@ -119,6 +119,8 @@ static void on_connection(uv_stream_t *s, int status) {
     uv_timer_init(s->loop, &c->timer);
     c->timer.data = c;
     c->n_handles = 2;
+    if (l->opts.background)
+        net_background(c, 1);
     net_conn_set_addr(c);
     c->listener = l;
     c->next = l->pending;
@@ -190,6 +192,10 @@ int net_listen_fd(struct net_listener **out, uv_loop_t *loop, int fd, const stru
     uv_timer_init(loop, &l->again);
     l->again.data = l;
     l->tcp.data = l;
+    if (opts->background) {
+        uv_unref((uv_handle_t *)&l->tcp);
+        uv_unref((uv_handle_t *)&l->again);
+    }
     int rc = uv_tcp_open(&l->tcp, fd);
     if (rc)
         close(fd);

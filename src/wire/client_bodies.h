@@ -295,6 +295,27 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(body, INT, fetched, 0, INT64_MAX, 0)   \
     X(body, INT, peak, 0, INT64_MAX, 0)
 
+/* --- launch --- */
+
+enum { WIRE_MAX_LINE = 1 << 20 }; /* of a command */
+#define WIRE_CB_CALL(X, body)                \
+    X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
+    X(body, INT, n, 0, WIRE_MAX_NODES, 0)    \
+    X(body, TEXT, host, 0, WIRE_MAX_NAME, 0) \
+    X(body, TEXT, token, 0, 64, 0)
+#define WIRE_CB_ENROLLED(X, body)   \
+    X(body, TEXT, key, 0, 64, 0)    \
+    X(body, TEXT, token, 0, 64, 0)  \
+    X(body, INT, port, 1, 65535, 1) \
+    X(body, INT, lease_ms, 0, 86400000, 0)
+#define WIRE_CB_OPEN(X, body)                \
+    X(body, TEXT, line, 0, WIRE_MAX_LINE, 0) \
+    X(body, BOOL, plain, 0, 1, 0)
+#define WIRE_CB_END(X, body)        \
+    X(body, INT, status, 0, 255, 0) \
+    X(body, INT, signal, 0, 255, 0)
+#define WIRE_CB_BYE(X, body) X(body, BOOL, stays, 0, 1, 0)
+
 #define WIRE_CLIENT_BODIES(X)                                \
     X(ag_hello, WIRE_AG_HELLO)                               \
     X(ag_join, WIRE_AG_JOIN)                                 \
@@ -342,5 +363,10 @@ enum { WIRE_MAX_PORTS = 2 * 250 + 1 };
     X(ds_serve, WIRE_DS_SERVE)                               \
     X(ds_serve_answer, WIRE_DS_SERVE_ANSWER)                 \
     X(ds_status, WIRE_DS_STATUS)                             \
-    X(ds_end, WIRE_DS_END)
+    X(ds_end, WIRE_DS_END)                                   \
+    X(cb_call, WIRE_CB_CALL)                                 \
+    X(cb_enrolled, WIRE_CB_ENROLLED)                         \
+    X(cb_open, WIRE_CB_OPEN)                                 \
+    X(cb_end, WIRE_CB_END)                                   \
+    X(cb_bye, WIRE_CB_BYE)
 WIRE_CLIENT_BODIES(WIRE_STRUCT)

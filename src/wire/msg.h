@@ -74,6 +74,16 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_PASS, 0x20e, "agent: its trainer has tested a pass or saved a model")                    \
     X(HD_FILE, 0x210, "agent: which nodes have this data file?")                                  \
     X(HD_FILE_HERE, 0x211, "agent: this node now has the data file")                              \
+    /* `launch`: a node's callback and paddlectl, over TCP; docs/protocol.md, "Launch" */         \
+    X(CB_CALL, 0x301, "callback, first: its rank, and what proves it")                            \
+    X(CB_ENROLLED, 0x302, "paddlectl: the secrets for later calls")                               \
+    X(CB_OPEN, 0x303, "paddlectl: run this command on the connection")                            \
+    X(CB_OUT, 0x304, "either way: bytes of the command's standard input or output")               \
+    X(CB_ERR, 0x305, "callback: bytes of the command's standard error")                           \
+    X(CB_EOF, 0x306, "paddlectl: the end of the command's standard input")                        \
+    X(CB_END, 0x307, "callback: the command has ended, and its output is complete")               \
+    X(CB_BYE, 0x308, "paddlectl: it goes; callback: whether processes stay")                      \
+    X(CB_TERM, 0x309, "callback: it got SIGTERM, so the cluster will end it soon")                \
     /* parameter server, over TCP after the handshake */                                          \
     X(PS_DECLARE, 0x401,                                                                          \
       "trainer: parameters and tables of the job; all trainers must declare the same")            \

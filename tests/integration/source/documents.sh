@@ -87,10 +87,10 @@ done
 # --- messages: rows X(NAME, number, text) of src/wire/msg.h; docs/protocol.md lists them
 sed -nE 's/^ *X\(([A-Z_]+), (0x[0-9a-f]+), .*/\2 \1/p' src/wire/msg.h | sort >"$TMP/messages"
 [ "$(wc -l <"$TMP/messages")" -gt 60 ] || die "src/wire/msg.h has no table of messages"
-grep -ohE '\b0x[0-9a-f]{3} (HS|AG|DS|DF|HD|PS)_[A-Z_]+\b' docs/protocol.md | sort >"$TMP/listed"
+grep -ohE '\b0x[0-9a-f]{3} (HS|AG|DS|DF|HD|CB|PS)_[A-Z_]+\b' docs/protocol.md | sort >"$TMP/listed"
 diff "$TMP/listed" "$TMP/messages" >"$TMP/diff" ||
     say "docs/protocol.md, Numbers (<), and src/wire/msg.h (>) differ: $(cat "$TMP/diff")"
-for m in $(grep -ohE '\b(HS|AG|DS|DF|HD|PS)_[A-Z][A-Z_]*[A-Z]\b' "${documents[@]}" | sort -u); do
+for m in $(grep -ohE '\b(HS|AG|DS|DF|HD|CB|PS)_[A-Z][A-Z_]*[A-Z]\b' "${documents[@]}" | sort -u); do
     grep -q " $m\$" "$TMP/messages" || say "documents name a message $m"
 done
 

@@ -1,0 +1,201 @@
+#!/usr/bin/env bash
+# [cluster] launch: one command starts all nodes. Debian's mpirun over sshds on loopback addresses,
+# two slots on one host: commands, jobs, Ctrl-C, losses, and what is refused.
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
+. "$TOP/tests/support/tiny_model.sh"
+command -v mpirun >/dev/null || skip "no mpirun (Debian: openmpi-bin)"
+mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "mpirun is not that of Open MPI"
+ctl=$BIN/paddlectl
+cd "$TMP" || die cd
+ssh_hosts 2
+
+# mpirun's ssh: host-0 and host-1 are the sshds of the fixture
+mapfile -t ports < <(tr -d ' ' <"$fx/hosts" | tr ',' '\n' | sed 's/.*@//')
+cat >rsh <<END
+#!/bin/bash
+while [ "\${1#-}" != "\$1" ]; do shift; done
+case \$1 in
+host-0) to=${ports[0]};; host-1) to=${ports[1]};;
+*) echo "ssh: Could not resolve hostname \$1" >&2; exit 255;;
+esac
+shift
+exec ssh -F none -o BatchMode=yes -o UserKnownHostsFile=$fx/known_hosts -i $fx/client_key \
+    -p "\${to#*:}" "$(id -un)@\${to%:*}" "\$@"
+END
+chmod +x rsh
+printf 'host-0 slots=2\nhost-1 slots=1\n' >hostfile
+mpi="mpirun $([ "$(id -u)" != 0 ] || echo --allow-run-as-root) --bind-to none --hostfile $TMP/hostfile"
+mpi="$mpi --mca plm_rsh_agent $TMP/rsh --mca oob_tcp_if_include lo"
+tiny_data ws/data
+tiny_model vocabulary=300 test='data/*' <<'END' >ws/train.ini
+END
+conf() {
+    printf '%s\n' '[cluster]' "hosts = ${hosts:-mpi}" "launch = $1" "root_dir = $TMP/node%n" \
+        "port = $((10000 + RANDOM % 10000))" '[job]' 'job_dispatch_package = ws' '[train]' 'num_passes = 2'
+}
+conf "$mpi" >conf.ini
+left() { pgrep -f "$TMP/node|$TMP/hostfile" >/dev/null; }
+none_left() { wait_for 60 "no process is left: $(pgrep -af "$TMP/node|$TMP/hostfile")" eval '! left'; }
+on_cleanup() {
+    pids=$(pgrep -f "$TMP/node|$TMP/hostfile") && kill $pids
+    hosts_end
+}
+x() { "$ctl" exec --conf=conf.ini "$@"; }
+host=$(uname -n | tr -c 'A-Za-z0-9._\n' -)
+
+# --- plain commands: fresh nodes, whose agent comes as chunks; outputs apart, status, stdin
+expect 0 x echo 'a   b' '$((1+2))'
+[ "$OUT" = "$host.[0-2]: a b 3" ] || die "$OUT"
+ls node[0-2]/.paddlectl/bin/agent-* >/dev/null || die "no agent"
+expect 7 x 'printf "no newline"; echo oops >&2; case $(hostname) in *) exit 7;; esac'
+has "no newline"
+has oops
+has "exit status 7"
+seq 300000 >input
+expect 0 x --stdin=input cksum
+[ "$OUT" = "$host.[0-2]: $(cksum <input)" ] || die "$OUT"
+expect 0 x 'seq 200000'
+[ "$(sed -n '/^1$/,$p' <<<"$OUT" | cksum)" = "$(seq 200000 | cksum)" ] || die "much output"
+expect 124 x --timeout=1 sleep 303.$$
+wait_for 20 "a command whose time is over ends" eval '! pgrep -f "^sleep 303.$$"'
+expect 0 x 'env | grep -E "OMPI|PMI|PADDLECTL_LAUNCH" || echo clean'
+has clean
+expect 0 x --node=2 'setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!'
+daemon=${OUT##*: }
+sleep 1
+kill "$daemon" 2>/dev/null || die "a daemon was ended: $OUT"
+none_left
+
+# --- the secret is on no command line
+printf '#!/bin/sh\necho "${PADDLECTL_LAUNCH%%%% *}" >%s/secret\nexec "$@"\n' "$TMP" >spy
+chmod +x spy
+expect 0 x --launch="$TMP/spy $mpi" "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' >>$TMP/commands"
+grep -q "callback" commands || die "no command lines"
+grep -qE '^[0-9a-f]{64}$' secret || die "no secret: $(cat secret)"
+grep -qFf secret commands && die "the secret is on a command line"
+
+# --- a job: the model comes back, and nothing stays
+expect 0 "$ctl" run --conf=conf.ini
+has "nodes"
+ls output/latest/pass-00001 >/dev/null || die "no model: $(find output)"
+none_left
+expect 0 "$ctl" ps --conf=conf.ini
+has "done"
+expect 0 "$ctl" logs --conf=conf.ini latest
+has "$host.0/trainer"
+expect 0 "$ctl" check --conf=conf.ini
+has "$host.[0-2]"
+none_left
+
+# --- a job that goes on without paddlectl: attach and stop come by a command of their own
+printf '#!/bin/sh\nexec sleep 305.%s\n' $$ >ws/wait.sh
+chmod +x ws/wait.sh
+three() { [ "$(pgrep -fc "^sleep 305.$$")" = 3 ]; }
+expect 0 "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --detach
+wait_for 60 "three trainers" three
+sleep 2
+three || die "the job did not survive --detach"
+start attach "$ctl" attach --conf=conf.ini latest
+wait_for 60 "attached" grep -q "$host" attach.log
+expect 0 "$ctl" stop --conf=conf.ini latest
+wait "$PID"
+none_left
+
+# --- Ctrl-C, and a paddlectl that is killed: the leases end all
+for signal in INT KILL; do
+    start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=5
+    wait_for 60 "three trainers" three
+    kill -$signal "$PID"
+    wait "$PID" 2>/dev/null
+    status=$?
+    [ $signal = KILL ] || [ $status = 130 ] || die "Ctrl-C: $status: $(cat run.log)"
+    none_left
+done
+
+# --- Ctrl-C saves the model first: mpirun ends last
+printf '%s\n' 'num_passes = 1000000' 'batch_size = 48' 'log_period = 100' |
+    tiny_model vocabulary=300 >ws/train.ini.endless
+cp ws/train.ini ws/train.ini.two
+mv ws/train.ini.endless ws/train.ini
+start run "$ctl" run --conf=conf.ini --num_passes=1000000
+wait_for 60 "training" eval 'grep -q "pass" run.log'
+kill -INT "$PID"
+wait "$PID"
+[ $? = 130 ] || die "Ctrl-C: $(cat run.log)"
+grep -q "saved" run.log || die "nothing was saved: $(tail -5 run.log)"
+mv ws/train.ini.two ws/train.ini
+none_left
+
+# --- the command's own death ends the job, at once, and is shown once
+start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=5
+wait_for 60 "three trainers" three
+kill -9 "$(pgrep -f "^mpirun .*$TMP/hostfile")" || die "no mpirun"
+wait_for 20 "paddlectl ends" eval '! kill -0 $PID 2>/dev/null'
+wait "$PID"
+status=$?
+[ $status = 1 ] || [ $status = 3 ] || die "exit status $status: $(cat run.log)"
+[ "$(grep -c "^paddlectl: .*mpirun was ended by signal KILL" run.log)" = 1 ] || die "$(cat run.log)"
+none_left
+
+# --- a rank that never calls back, is missing, or does not start
+cat >late <<END
+#!/bin/bash
+# late N COMMAND...: an mpirun of N ranks, of which rank 2 never starts
+for ((i = 0; i < \$1; i++)); do
+    [ \$i = 2 ] || OMPI_COMM_WORLD_RANK=\$i OMPI_COMM_WORLD_SIZE=\$1 "\${@:2}" &
+done
+echo "$TMP/hostfile is read" >&2
+wait; sleep 100
+END
+chmod +x late
+expect 3 x --launch="$TMP/late 3" --connect_timeout=3 true
+has "rank 2 has not called back within 3 s"
+[ "$(grep -c "rank 2" <<<"$OUT")" = 1 ] || die "$OUT"
+expect 3 x --launch="$TMP/late 3" --hosts=a,b,c --connect_timeout=3 true
+has "rank 2 (host c) has not called back within 3 s"
+none_left
+expect 3 x --launch="$mpi -n 2" --hosts=a,b,c true
+has "the command starts 2 ranks, but there are 3 nodes"
+none_left
+expect 0 x --launch="$mpi -n 2" --hosts=a,b 'echo here'
+has "a,b: here"
+expect 3 x --launch="no-such-mpirun -n 3" true
+has "no-such-mpirun"
+printf 'host-0\nhost-9\n' >far
+expect 3 x --launch="${mpi/$TMP\/hostfile/$TMP/far}" true
+has "Could not resolve hostname host-9"
+[ "$(grep -c "^paddlectl" <<<"$OUT")" = 1 ] || die "$OUT"
+expect 3 x --launch="env -i PATH=$PATH $mpi" true
+has "there is no secret"
+expect 3 x --launch="env" true
+has "tells no rank"
+none_left
+
+# --- Ctrl-C while ranks are missing
+start run "$ctl" exec --conf=conf.ini --launch="$TMP/late 3" true
+wait_for 30 "the command" pgrep -f "^/bin/bash $TMP/late"
+sleep 1
+kill -INT "$PID"
+wait "$PID"
+status=$?
+[ $status = 130 ] || die "Ctrl-C: $status: $(cat run.log)"
+none_left
+
+# --- options that contradict each other, and hosts that are not known yet
+expect 2 x --launch= true
+has "hosts = mpi"
+expect 2 x --connect='ssh %h' true
+has "both launch and connect"
+expect 2 x --hosts='local*2' true
+has "local node"
+expect 2 x --hosts='me@a' true
+has "would have no effect"
+expect 2 x --launch="mpirun 'a" true
+has "a quote"
+sed 's/%n//' conf.ini >bad.ini
+expect 2 "$ctl" run --conf=bad.ini
+has "%n"
+expect 2 "$ctl" run --conf=conf.ini --dry-run
+has "known only then"
+none_left
