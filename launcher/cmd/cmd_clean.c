@@ -132,16 +132,37 @@ static int as_json(const struct ask_all *g) {
     return cmd_print_json(json_pack("{s:o}", "hosts", hosts)) ? 1 : bad;
 }
 
+/* An engine that makes nodes gets back those on which no job runs. Their files go with them. */
+static void give_back(struct ask_all *g, const struct clean_cmd *c, int only_show) {
+    size_t n_busy = 0;
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        n_busy += json_array_size(json_object_get(g->nodes[i].data, "kept")) > 0;
+    if (ask_all_n_failed(g) || g->interrupted)
+        return;
+    g->c->engine.dispose = !n_busy && !only_show;
+    if (n_busy && !c->json)
+        printf("a job runs on %zu of the %zu nodes: they stay\n", n_busy, g->c->hosts.n);
+    else if (only_show && !c->json)
+        printf("would delete the %zu nodes\n", g->c->hosts.n);
+}
+
 static int clean(const struct pd_options *o, struct clean_cmd *c, struct pd_err *err) {
     struct client_env cl;
     struct ask_all g;
+    const int whole = engine_makes_nodes(o), only_show = c->dry_run;
     int bad = 0, rc = client_env_init(&cl, o, err);
     if (rc)
         return rc;
     rc = ask_all_init(&g, &cl, err);
     if (!rc) {
+        if (whole) { /* ask only what runs */
+            c->keep = 0;
+            c->dry_run = 1;
+        }
         ask_all_run(&g, on_connected, c);
-        bad = c->json ? as_json(&g) : print_report(&g, c);
+        if (whole)
+            give_back(&g, c, only_show);
+        bad = c->json ? as_json(&g) : whole ? 0 : print_report(&g, c);
         bad = ask_all_n_failed(&g) || g.interrupted ? ask_all_report(&g)
               : bad                                 ? pd_code_exit_status(PD_EHOST)
                                                     : 0;
@@ -171,7 +192,10 @@ int cmd_clean(int argc, char **argv) {
                  "beyond store_limit. Running jobs and packages in transfer are never touched.",
         .about = "Outputs that were not fetched are removed with their job: 'paddlectl ps' lists "
                  "the jobs, 'paddlectl fetch' copies their outputs. If the agent of a job was "
-                 "killed, the processes that it left behind are ended first.\n",
+                 "killed, the processes that it left behind are ended first.\n"
+                 "\n"
+                 "With engine = kubernetes the command deletes the pods, unless a job runs on "
+                 "them.\n",
         .examples = "paddlectl clean --dry-run\twhat would be removed\n"
                     "paddlectl clean --keep=0\tremoves all jobs that have ended\n",
         .extra = extra,

@@ -1,5 +1,6 @@
 /* cmd_run.c - paddlectl run: parses the options and calls job_run. */
 #include "launcher/cmd/cmd.h"
+#include "launcher/engine/engine.h"
 #include "launcher/job/job.h"
 
 /* The number of words after "--". */
@@ -37,15 +38,31 @@ static int add_words(struct pd_options *o, const char *const *words, int n, stru
     return 0;
 }
 
+/* --dry-run=yaml: the manifests of an engine that makes its nodes. */
+static int print_manifest(const struct pd_options *o, const char *form, struct pd_err *err) {
+    struct pd_buf b = {0};
+    int rc = strcmp(form, "yaml")
+                 ? pd_fail(err, PD_EUSAGE, "--dry-run is 0, 1 or yaml, not '%s'", form)
+                 : engine_manifest(&b, o, err);
+    if (!rc)
+        fwrite(b.data, 1, b.len, stdout);
+    pd_buf_release(&b);
+    return rc ? cmd_fail(err) : 0;
+}
+
 int cmd_run(int argc, char **argv) {
     struct job_flags f = {0};
+    const char *form = NULL;
     const int n_own = count_own(argc, argv);
     const struct pd_extra_option extra[] = {
         {"detach", &f.detach, NULL,
          "print the id of the job when all processes have started, and leave the job running"},
         {"wait", &f.wait, NULL,
          "queue behind the jobs of all users that run on the hosts: first come, first served"},
-        {"dry_run", &f.dry_run, NULL, "show what the command would do, and do nothing"},
+        {"dry_run", &f.dry_run, &form,
+         "show what the command would do, and do nothing. --dry-run=yaml: the manifests of engine "
+         "= "
+         "kubernetes"},
         {"verbose", &f.verbose, NULL,
          "keep date, source file and line of log lines on a terminal; with --dry-run: also list "
          "the "
@@ -110,6 +127,8 @@ int cmd_run(int argc, char **argv) {
         pd_fail(&err, PD_EUSAGE, "unexpected word '%s'; see 'paddlectl run --help'", rest[0]);
     if (err.code || add_words(&o, rest, n_own, &err))
         rc = cmd_fail(&err);
+    else if (form)
+        rc = print_manifest(&o, form, &err);
     else
         rc = job_run(&o, &f);
     pd_options_release(&o);

@@ -12,6 +12,7 @@ const struct engine *const engine_table[PD_N_ENGINES] = {
     [PD_ENGINE_SSH] = &ssh,
     [PD_ENGINE_LOCAL] = &local,
     [PD_ENGINE_SLURM] = &engine_slurm,
+    [PD_ENGINE_KUBERNETES] = &engine_kubernetes,
 };
 
 int engine_options(struct pd_options *o, struct pd_err *err) {
@@ -19,18 +20,39 @@ int engine_options(struct pd_options *o, struct pd_err *err) {
     return e->options ? e->options(o, err) : 0;
 }
 
-int engine_prepare(struct engine_run *run, const struct pd_options *o, struct pd_err *err) {
+int engine_prepare(struct engine_run *run, const struct pd_options *o, int begins,
+                   struct pd_err *err) {
     const struct engine *e = engine_table[o->engine];
-    *run = (struct engine_run){0};
+    *run = (struct engine_run){.engine = e, .begins = begins};
     int rc = e->prepare ? e->prepare(run, o, err) : 0;
-    if (!rc)
-        run->engine = e;
+    if (rc)
+        engine_release(run);
     return rc;
+}
+
+int engine_start(struct engine_run *run, struct pd_err *err) {
+    return run->engine->start ? run->engine->start(run, err) : 0;
+}
+
+int engine_makes_nodes(const struct pd_options *o) {
+    return engine_table[o->engine]->start != NULL;
+}
+
+const char *engine_address(const struct engine_run *run, size_t i) {
+    return run->engine->address ? run->engine->address(run, i) : NULL;
+}
+
+int engine_manifest(struct pd_buf *out, const struct pd_options *o, struct pd_err *err) {
+    const struct engine *e = engine_table[o->engine];
+    return e->manifest
+               ? e->manifest(out, o, err)
+               : pd_fail(err, PD_EUSAGE, "engine = %s has no manifests: use --dry-run", e->name);
 }
 
 void engine_release(struct engine_run *run) {
     if (run->engine && run->engine->release)
         run->engine->release(run);
+    free(run->hosts);
     *run = (struct engine_run){0};
 }
 

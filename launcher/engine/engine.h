@@ -1,8 +1,10 @@
 /* engine.h - where the nodes come from and how they are reached: [cluster] engine. An engine is a
  * row of functions; what it does not need is NULL.
  *
- *     conf.ini is read ─▶ options ─▶ (client_env) prepare ─▶ the hosts are read ─▶ links
- *                                                 release ◀─ all links are closed
+ *     conf.ini is read ─▶ options ─▶ (client_env) prepare ─▶ the hosts are read
+ *                                                                    │
+ *                                                      (a job begins) start ─▶ links
+ *                                                                    release ◀─ are closed
  *
  * Everything else of paddlectl is the same with each engine. */
 #pragma once
@@ -14,6 +16,10 @@ struct engine;
 struct engine_run {
     const struct engine *engine; /* NULL: nothing to release */
     void *state;                 /* the engine's own, from prepare to release */
+    int begins;                  /* in: a job begins, and `start` may make its nodes */
+    char *hosts;                 /* out: the list in place of the option `hosts`; or NULL */
+    int keep;                    /* in, for release: the job goes on, or has outputs */
+    int dispose;                 /* in, for release: nothing runs on the nodes, give them back */
 };
 
 struct engine {
@@ -24,7 +30,13 @@ struct engine {
     /* Before the hosts are read, for a subcommand that talks to nodes. It checks that the engine
      * is installed (PD_ENOENT), and makes what the connections need. */
     int (*prepare)(struct engine_run *run, const struct pd_options *o, struct pd_err *err);
-    void (*release)(struct engine_run *run); /* undoes prepare, if that succeeded */
+    /* A job begins, and nothing is wrong with its configuration: makes the nodes. */
+    int (*start)(struct engine_run *run, struct pd_err *err);
+    /* What `connect` calls host i, if not by its name in the list; NULL: by that name. */
+    const char *(*address)(const struct engine_run *run, size_t i);
+    /* Append what `start` would make (YAML). */
+    int (*manifest)(struct pd_buf *out, const struct pd_options *o, struct pd_err *err);
+    void (*release)(struct engine_run *run); /* undoes start and prepare, also after a failure */
 };
 
 /* The rows, in the order of the option's words. */
@@ -32,12 +44,20 @@ extern const struct engine *const engine_table[PD_N_ENGINES];
 
 /* May be called again when o->engine has changed, since the values have the default's level. */
 int engine_options(struct pd_options *o, struct pd_err *err);
-int engine_prepare(struct engine_run *run, const struct pd_options *o, struct pd_err *err);
+/* After a failure there is nothing to release. */
+int engine_prepare(struct engine_run *run, const struct pd_options *o, int begins,
+                   struct pd_err *err);
+int engine_start(struct engine_run *run, struct pd_err *err);
+/* 1: the engine has nodes only because `start` made them. */
+int engine_makes_nodes(const struct pd_options *o);
+const char *engine_address(const struct engine_run *run, size_t i);
+/* PD_EUSAGE: this engine makes nothing. */
+int engine_manifest(struct pd_buf *out, const struct pd_options *o, struct pd_err *err);
 void engine_release(struct engine_run *run);
 
 /* --- for the rows --- */
 
-extern const struct engine engine_slurm;
+extern const struct engine engine_slurm, engine_kubernetes;
 
 /* Set an option of [cluster] unless the user did. The origin is "engine = NAME". */
 int engine_set(struct pd_options *o, const char *option, const char *value, struct pd_err *err);

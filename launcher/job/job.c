@@ -418,7 +418,7 @@ static void start_loop(struct job *j) {
 }
 
 int job_new(struct job **out, const struct pd_options *opts, const struct job_flags *flags,
-            struct pd_err *err) {
+            int begins, struct pd_err *err) {
     struct job *j = pd_calloc(1, sizeof *j);
     if (!j)
         return pd_oom(err, "the job's nodes");
@@ -426,7 +426,9 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
     j->flags = *flags;
     j->next_head = -1;
     j->worker_package = j->workspace_package = j->data_package = j->resume_package = -1;
-    int rc = (flags->dry_run ? client_env_init_dry : client_env_init)(&j->c, opts, err);
+    int rc = (flags->dry_run ? client_env_init_dry
+              : begins       ? client_env_init_job
+                             : client_env_init)(&j->c, opts, err);
     if (!rc) {
         client_env_warn_plain(opts);
         j->n_hosts = j->n_nodes = (int)j->c.hosts.n;
@@ -444,6 +446,12 @@ int job_new(struct job **out, const struct pd_options *opts, const struct job_fl
     else
         *out = j;
     return rc;
+}
+
+/* 1: the nodes have a running job, or outputs that this machine lacks. */
+static int must_keep_nodes(const struct job *j) {
+    const int is_done = j->knows_saved && !j->failed && !j->stopped && !j->stopped_by_user;
+    return j->left || (j->ran && !j->fetched && (*j->saved || is_done));
 }
 
 void job_free(struct job *j) {
@@ -466,6 +474,7 @@ void job_free(struct job *j) {
     json_decref(j->lost);
     json_decref(j->passes);
     sodium_memzero(j->key, sizeof j->key);
+    j->c.engine.keep = must_keep_nodes(j);
     if (j->c.opts)
         client_env_release(&j->c);
     free(j);
@@ -506,11 +515,13 @@ int job_loop(struct job *j, enum job_phase first) {
 int job_run(struct pd_options *opts, const struct job_flags *flags) {
     struct job *j = NULL;
     struct pd_err err = {0};
-    int rc = job_new(&j, opts, flags, &err), status;
+    int rc = job_new(&j, opts, flags, 1, &err), status;
     if (!rc)
         rc = job_resume_find(j, opts, &err);
     if (!rc)
         rc = job_describe(j, &err);
+    if (!rc && !flags->dry_run)
+        rc = client_env_start(&j->c, &err);
     if (rc) {
         dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
         status = pd_code_exit_status(rc);

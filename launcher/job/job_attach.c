@@ -61,7 +61,7 @@ static int find_job(struct job *j, const char *want, struct pd_err *err) {
 int job_attach(const struct pd_options *opts, const struct job_flags *flags, const char *want) {
     struct job *j = NULL;
     struct pd_err err = {0};
-    int rc = job_new(&j, opts, flags, &err), status;
+    int rc = job_new(&j, opts, flags, 0, &err), status;
     if (!rc) {
         j->joined = 1;
         rc = find_job(j, want, &err);

@@ -210,8 +210,9 @@ static inline struct job_node *job_node_by_id(const struct job *j, json_int_t id
 }
 
 /* job.c */
+/* Loads the cluster; one node per host. begins: the engine may make the hosts. */
 int job_new(struct job **out, const struct pd_options *opts, const struct job_flags *flags,
-            struct pd_err *err);                   /* loads the cluster; one node per host */
+            int begins, struct pd_err *err);
 int job_loop(struct job *j, enum job_phase first); /* runs to the end; returns the exit status */
 void job_free(struct job *j);
 void job_check_phase(

@@ -119,7 +119,7 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
 }
 
 /* What init prepares beside the hosts. */
-enum { WITH_AGENT = 1, WITH_NODES = 2 };
+enum { WITH_AGENT = 1, WITH_NODES = 2, A_JOB_BEGINS = 4 };
 
 static int start_launch(struct client_env *c, int all_hosts, struct pd_err *err) {
     char *list = NULL;
@@ -130,14 +130,34 @@ static int start_launch(struct client_env *c, int all_hosts, struct pd_err *err)
     return rc;
 }
 
+static int take_addresses(struct client_env *c, struct pd_err *err) {
+    for (size_t i = 0; i < c->hosts.n; i++) {
+        struct host *h = &c->hosts.v[i];
+        const char *address = engine_address(&c->engine, i);
+        if (!address)
+            continue;
+        free(h->address);
+        if (!(h->address = pd_strdup(address)))
+            return pd_oom(err, "the hosts");
+    }
+    return 0;
+}
+
+int client_env_start(struct client_env *c, struct pd_err *err) {
+    int rc = engine_start(&c->engine, err);
+    return rc ? rc : take_addresses(c, err);
+}
+
 static int init(struct client_env *c, const struct pd_options *opts, int with, struct pd_err *err) {
     memset(c, 0, sizeof *c);
     c->opts = opts;
     const int launches = *opts->launch && with & WITH_NODES,
               all_hosts = launches && client_env_launches_hosts(opts);
-    int rc = engine_prepare(&c->engine, opts, err);
+    int rc = engine_prepare(&c->engine, opts, with & A_JOB_BEGINS, err);
     if (!rc && !all_hosts)
-        rc = check_hosts(c, NULL, err);
+        rc = check_hosts(c, c->engine.hosts, err);
+    if (!rc && !all_hosts)
+        rc = take_addresses(c, err);
     if (!rc && *opts->launch)
         rc = client_env_check_launch(c, err);
     if (!rc && (launches || with & WITH_AGENT))
@@ -169,11 +189,14 @@ static int init(struct client_env *c, const struct pd_options *opts, int with, s
 int client_env_init(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
     return init(c, opts, WITH_AGENT | WITH_NODES, err);
 }
+int client_env_init_job(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
+    return init(c, opts, WITH_AGENT | WITH_NODES | A_JOB_BEGINS, err);
+}
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
     return init(c, opts, WITH_NODES, err);
 }
 int client_env_init_dry(struct client_env *c, const struct pd_options *opts, struct pd_err *err) {
-    return init(c, opts, WITH_AGENT, err);
+    return init(c, opts, WITH_AGENT | A_JOB_BEGINS, err);
 }
 
 void client_env_release(struct client_env *c) {

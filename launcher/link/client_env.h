@@ -21,11 +21,15 @@ struct client_env {
 
 /* `opts` stays in use. After a failure there is nothing to release. */
 int client_env_init(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
+/* As client_env_init for a job that begins: client_env_start, before the first connection, makes
+ * the nodes if the engine does so. */
+int client_env_init_job(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
+int client_env_start(struct client_env *c, struct pd_err *err);
 /* Warns on standard error if the machines' connections are not sealed (encrypt = off). */
 void client_env_warn_plain(const struct pd_options *opts);
 /* As client_env_init without the agent's executable, for plain commands. */
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
-/* As client_env_init, but no node will be talked to: `launch` starts nothing. */
+/* As client_env_init_job, but no node will be talked to: `launch` starts nothing. */
 int client_env_init_dry(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
 void client_env_release(struct client_env *c); /* call after all links are closed */
 /* 1: each host is this machine, without ssh. */

@@ -4,7 +4,7 @@
 #include <pwd.h>
 #include <sodium.h>
 
-enum { MARK = 32, KNOCK_MS = 1000, END_MS = 2000, NOISE_MAX = 1 << 20 };
+enum { MARK = 32, KNOCK_MS = 1000, END_MS = 2000, IDLE_MS = 20000, NOISE_MAX = 1 << 20 };
 
 enum connect_step { STEP_TURN, STEP_KNOCK, STEP_LINE, STEP_OPEN, STEP_ENDED, STEP_CLOSED };
 
@@ -419,10 +419,20 @@ static int stream_write(struct transport *t, const void *p, size_t n) {
     return rc;
 }
 
+/* A command such as kubectl cuts a stream without bytes. The watch of a plain command (shell_run.c)
+ * reads lines behind the input. */
+static void on_idle(uv_timer_t *t) {
+    struct stream *s = t->data;
+    if (s->step == STEP_OPEN)
+        transport_write(s->inner, "\n", 1); /* without memory for it the next one may do */
+}
+
 /* Stdin of a plain command ends by its length, since not every command passes on an end. */
 static void stream_eof(struct transport *t) {
     struct stream *s = (struct stream *)t;
-    if (s->step == STEP_OPEN && !s->plain)
+    if (s->step == STEP_OPEN && s->plain)
+        uv_timer_start(&s->timer, on_idle, IDLE_MS, IDLE_MS);
+    else if (s->step == STEP_OPEN)
         transport_eof(s->inner);
 }
 

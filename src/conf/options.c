@@ -8,13 +8,16 @@
 
 /* Sections in the order of the manual. `who` is PD_LAUNCHER for what only paddlectl needs. */
 static const struct pd_option table[] = {
-    {"cluster", "engine", PD_CHOICE, F(engine), PD_LAUNCHER, "ssh", 0, 0, "ssh|local|slurm", "",
+    {"cluster", "engine", PD_CHOICE, F(engine), PD_LAUNCHER, "ssh", 0, 0,
+     "ssh|local|slurm|kubernetes", "",
      "where the nodes are. ssh: the hosts; local: this machine; slurm: the Slurm allocation. An "
      "engine other than ssh sets hosts and connect, if they are not given"},
     {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
      "nodes in order of their ids: [user@]host[:port]; ranges like node-[01-16]; !name leaves a "
      "host out; @group or @file; 'local' or 'local*3' for this machine; $(COMMAND): what it "
      "prints; slurm: the nodes of the allocation; mpi: the nodes that launch starts"},
+    {"cluster", "nodes", PD_INT, F(nodes), PD_LAUNCHER, "0", 0, 16384, 0, "nodes",
+     "engine = kubernetes: number of pods to start"},
     {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
      "nodes that run a parameter server: all, none, a number (the first N nodes), or 'nodes "
      "0-3,7'"},
@@ -39,6 +42,32 @@ static const struct pd_option table[] = {
      "threads of a parameter server for dense parameters; each has a port of its own"},
     {"cluster", "ports_num_for_sparse", PD_INT, F(ports_num_for_sparse), ALL, "1", 1, 64, 0,
      "threads", "threads of a parameter server for sparse parameters; each has a port of its own"},
+
+    {"kubernetes", "image", PD_STR, F(image), PD_LAUNCHER, "debian:12-slim", 0, 0, 0, "",
+     "image of the pods: any with /bin/sh"},
+    {"kubernetes", "namespace", PD_STR, F(kube_namespace), PD_LAUNCHER, "", 0, 0, 0, "",
+     "namespace of the pods; empty: that of the context"},
+    {"kubernetes", "context", PD_STR, F(kube_context), PD_LAUNCHER, "", 0, 0, 0, "",
+     "context of the kubeconfig; empty: the current one"},
+    {"kubernetes", "run_name", PD_STR, F(run_name), PD_LAUNCHER, "", 0, 0, 0, "",
+     "name of the objects; empty: a new one for paddlectl run, and for other commands the only one "
+     "that there is. If pods of this name run already, they are used and stay"},
+    {"kubernetes", "cpu", PD_STR, F(cpu), PD_LAUNCHER, "1", 0, 0, 0, "",
+     "CPUs of a pod, as request and limit: 4 or 500m"},
+    {"kubernetes", "memory", PD_STR, F(memory), PD_LAUNCHER, "2Gi", 0, 0, 0, "",
+     "memory of a pod, as request and limit: 8Gi"},
+    {"kubernetes", "shm", PD_STR, F(shm), PD_LAUNCHER, "512Mi", 0, 0, 0, "",
+     "most of the memory that may be used in /dev/shm, for programs of your own"},
+    {"kubernetes", "node_selector", PD_STR, F(node_selector), PD_LAUNCHER, "", 0, 0, 0, "",
+     "labels that the machines of the pods must have: disk=ssd, zone=a"},
+    {"kubernetes", "tolerations", PD_STR, F(tolerations), PD_LAUNCHER, "", 0, 0, 0, "",
+     "taints of machines that the pods accept: dedicated=training:NoSchedule, spot"},
+    {"kubernetes", "image_pull_secret", PD_STR, F(image_pull_secret), PD_LAUNCHER, "", 0, 0, 0, "",
+     "Secret in the namespace with the password of the image's registry"},
+    {"kubernetes", "run_as", PD_INT, F(run_as), PD_LAUNCHER, "1000", 0, 2147483647, 0, "",
+     "number of the user and group of the processes; 0: root"},
+    {"kubernetes", "pod_timeout", PD_F64, F(pod_timeout), PD_LAUNCHER, "300", 1, 86400, 0, "s",
+     "time limit until all pods run"},
 
     {"ssh", "identity_file", PD_PATH, F(identity_file), PD_LAUNCHER, "", 0, 0, 0, "",
      "private key to log in with"},

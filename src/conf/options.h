@@ -31,7 +31,13 @@ enum pd_opt_type { PD_STR, PD_PATH, PD_INT, PD_F64, PD_BOOL, PD_CHOICE, PD_SIZE 
 
 enum pd_host_key_policy { PD_HOSTKEY_STRICT, PD_HOSTKEY_ACCEPT_NEW };
 /* In the order of the rows of launcher/engine/engine.c. */
-enum pd_engine { PD_ENGINE_SSH, PD_ENGINE_LOCAL, PD_ENGINE_SLURM, PD_N_ENGINES };
+enum pd_engine {
+    PD_ENGINE_SSH,
+    PD_ENGINE_LOCAL,
+    PD_ENGINE_SLURM,
+    PD_ENGINE_KUBERNETES,
+    PD_N_ENGINES
+};
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };
 enum pd_data_layout { PD_DATA_DISPATCHED, PD_DATA_SHARED, PD_DATA_LOCAL };
 enum pd_encrypt { PD_ENCRYPT_ALL, PD_ENCRYPT_OFF };
@@ -97,6 +103,12 @@ struct pd_options {
     char *hosts, *connect, *launch, *pservers, *trainers, *root_dir, *nic;
     int64_t engine; /* enum pd_engine */
     int64_t port, ports_num, ports_num_for_sparse;
+    int64_t nodes;
+    /* [kubernetes] */
+    char *image, *kube_namespace, *kube_context, *run_name, *cpu, *memory, *shm, *node_selector,
+        *tolerations, *image_pull_secret;
+    int64_t run_as;
+    double pod_timeout; /* seconds */
     /* [ssh] */
     char *identity_file, *known_hosts, *ssh_config, *proxy_jump;
     int64_t host_key_policy, fanout;
@@ -174,9 +186,9 @@ struct pd_host_option {
 };
 extern const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS];
 
-/* Read conf.ini: sections cluster, groups, host ..., ssh, job, env, train. PD_PATH values are
- * relative to the folder of the file. An unknown section or key, or a value out of range: PD_ECONF
- * "conf.ini:12: port is 0..65535, not '70000'". */
+/* Read conf.ini: sections cluster, groups, host ..., kubernetes, ssh, job, env, train. PD_PATH
+ * values are relative to the folder of the file. An unknown section or key, or a value out of
+ * range: PD_ECONF "conf.ini:12: port is 0..65535, not '70000'". */
 int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err);
 
 /* Read [train] of train.ini; the other sections belong to the model and are skipped. PD_ENOENT: no

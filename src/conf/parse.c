@@ -289,7 +289,8 @@ struct file {
     int n_seen;
 };
 
-static const char *const sections[] = {"cluster", "groups", "host", "ssh", "job", "env", "train"};
+static const char *const sections[] = {"cluster", "groups", "host", "kubernetes",
+                                       "ssh",     "job",    "env",  "train"};
 
 static int on_section(void *arg, const char *section, int line, struct pd_err *err) {
     struct file *f = arg;
@@ -317,10 +318,10 @@ static int on_section(void *arg, const char *section, int line, struct pd_err *e
     if (near)
         return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s], did you mean [%s]?", where,
                        section, near);
-    return pd_fail(
-        err, PD_ECONF,
-        "%s: unknown section [%.100s] (known: cluster, groups, host NAME, ssh, job, env, train)",
-        where, section);
+    return pd_fail(err, PD_ECONF,
+                   "%s: unknown section [%.100s] (known: cluster, groups, host NAME, kubernetes, "
+                   "ssh, job, env, train)",
+                   where, section);
 }
 
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
@@ -408,7 +409,9 @@ static int take_extra(const struct pd_extra_option *extra, const char *name, con
             continue;
         int64_t v = 1;
         if (extra->flag) {
-            if (value && parse_bool(value, &v))
+            if (value && parse_bool(value, &v) && extra->value)
+                *extra->value = value;
+            else if (value && parse_bool(value, &v))
                 return pd_fail(err, PD_EUSAGE, "--%.*s is 0 or 1, not '%s'", len, extra->name,
                                value);
             *extra->flag = (int)v;

@@ -15,12 +15,13 @@ static const struct pd_set_section {
     int must_exist; /* in train.ini */
 } known[] = {
     {"cluster", PD_SET_OPTION, 0, 0},      {"ssh", PD_SET_OPTION, 0, 0},
-    {"job", PD_SET_OPTION, 0, 0},          {"train", PD_SET_OPTION, 0, 0},
-    {"worker", PD_SET_OPTION, 0, 0},       {"env", PD_SET_CONF_INI, 0, 0},
-    {"groups", PD_SET_CONF_INI, 0, 0},     {"host", PD_SET_CONF_INI, 1, 0},
-    {"data", PD_SET_TRAIN_INI, 0, 0},      {"field", PD_SET_TRAIN_INI, 1, 0},
-    {"layer", PD_SET_TRAIN_INI, 1, 1},     {"cost", PD_SET_TRAIN_INI, 1, 1},
-    {"optimizer", PD_SET_TRAIN_INI, 0, 0}, {"evaluator", PD_SET_TRAIN_INI, 1, 1},
+    {"kubernetes", PD_SET_OPTION, 0, 0},   {"job", PD_SET_OPTION, 0, 0},
+    {"train", PD_SET_OPTION, 0, 0},        {"worker", PD_SET_OPTION, 0, 0},
+    {"env", PD_SET_CONF_INI, 0, 0},        {"groups", PD_SET_CONF_INI, 0, 0},
+    {"host", PD_SET_CONF_INI, 1, 0},       {"data", PD_SET_TRAIN_INI, 0, 0},
+    {"field", PD_SET_TRAIN_INI, 1, 0},     {"layer", PD_SET_TRAIN_INI, 1, 1},
+    {"cost", PD_SET_TRAIN_INI, 1, 1},      {"optimizer", PD_SET_TRAIN_INI, 0, 0},
+    {"evaluator", PD_SET_TRAIN_INI, 1, 1},
 };
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 
@@ -53,11 +54,12 @@ static int find_section(struct set_words *w, const char *text, struct pd_err *er
     if (near)
         return pd_fail(err, PD_EUSAGE, "--set %.300s: there is no section '%s'; did you mean '%s'?",
                        text, w->section, near);
-    return pd_fail(err, PD_EUSAGE,
-                   "--set %.300s: there is no section '%s' (of conf.ini: cluster, groups, "
-                   "host.NAME, ssh, job, env, train; of train.ini: data, field.NAME, layer.NAME, "
-                   "cost.NAME, optimizer, evaluator.NAME, train)",
-                   text, w->section);
+    return pd_fail(
+        err, PD_EUSAGE,
+        "--set %.300s: there is no section '%s' (of conf.ini: cluster, groups, "
+        "host.NAME, kubernetes, ssh, job, env, train; of train.ini: data, field.NAME, layer.NAME, "
+        "cost.NAME, optimizer, evaluator.NAME, train)",
+        text, w->section);
 }
 
 /* The name of a host or layer may have dots: the key is behind the last dot. For a host

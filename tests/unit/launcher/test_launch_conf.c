@@ -4,6 +4,7 @@
 #include <glob.h>
 
 #include "conf/options.h"
+#include "launcher/engine/engine.h"
 #include "launcher/hosts/hosts.h"
 
 static void test_files(void **state) {
@@ -18,7 +19,8 @@ static void test_files(void **state) {
         int *ids = NULL;
         size_t n;
         assert_int_equal(pd_options_init(&o, &err), 0);
-        if (pd_options_read_conf(&o, g.gl_pathv[i], &err) || hosts_load(&h, &o, &err) ||
+        if (pd_options_read_conf(&o, g.gl_pathv[i], &err) || engine_options(&o, &err) ||
+            hosts_load(&h, &o, &err) ||
             hosts_parse_roles(&ids, &n, o.pservers, h.n, "pservers", g.gl_pathv[i], &err))
             fail_msg("%s", err.msg);
         free(ids);

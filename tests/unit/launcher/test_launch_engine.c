@@ -65,7 +65,7 @@ static void a_missing_program_is_named(void **state) {
     char *path = strdup(getenv("PATH"));
     setenv("SLURM_CPUS_PER_TASK", "1", 1);
     setenv("PATH", "/nowhere::/nor/here:", 1);
-    assert_int_equal(engine_prepare(&run, &o, &err), PD_ENOENT);
+    assert_int_equal(engine_prepare(&run, &o, 0, &err), PD_ENOENT);
     setenv("PATH", path, 1);
     free(path);
     assert_string_equal(err.msg,
