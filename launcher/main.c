@@ -29,6 +29,7 @@ static const struct command commands[] = {
     {"export", cmd_export,
      "write a saved model in the format of numpy, word2vec or the original system"},
     {"init", cmd_init, "create a folder with a conf.ini and a workspace from a template"},
+    {"import", cmd_import, "make a conf.ini of the conf.py of PaddlePaddle's Fabric launcher"},
     {"conf", cmd_conf, "show the effective configuration and where each value comes from"},
     {"help", NULL, "show what a command does and its options"},
 };

@@ -27,6 +27,7 @@ int cmd_fetch(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_init(int argc, char **argv);
+int cmd_import(int argc, char **argv);
 int cmd_clean(int argc, char **argv);
 int cmd_conf(int argc, char **argv);
 int cmd_prepare(int argc, char **argv);

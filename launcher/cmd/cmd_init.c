@@ -1,7 +1,10 @@
-/* cmd_init.c - paddlectl init: creates a folder with conf.ini and workspace/ from a template. */
+/* cmd_init.c - paddlectl init: creates a folder with conf.ini and workspace/ from a template.
+ * paddlectl import: makes a conf.ini of a conf.py. */
 #include "launcher/cmd/cmd.h"
 
-enum { FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16, TITLE_MAX = 200 };
+#include "conf/conf_py.h"
+
+enum { CONF_PY_MAX = 1 << 20, FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16, TITLE_MAX = 200 };
 
 static int copy_file(const char *from, const char *to, mode_t mode, struct pd_err *err) {
     struct pd_buf b = {0};
@@ -142,6 +145,61 @@ int cmd_init(int argc, char **argv) {
                                 : NULL,
                *last = n_rest ? rest[n_rest - 1] : name;
     if (init(name, last, &err))
+        return cmd_fail(&err);
+    return 0;
+}
+
+static int import(const char *file, const char *to, struct pd_err *err) {
+    struct pd_buf text = {0}, out = {0}, warnings = {0};
+    struct stat st;
+    int rc = 0;
+    if (!lstat(to, &st))
+        rc = pd_fail(err, PD_EUSAGE,
+                     "%s exists; nothing was changed: give another name, as in 'paddlectl import "
+                     "%s cluster.ini'",
+                     to, file);
+    if (!rc)
+        rc = pd_read_file(file, CONF_PY_MAX, &text, err);
+    if (!rc && text.len && memchr(text.data, 0, text.len))
+        rc = pd_fail(err, PD_ECONF, "%s is not a text", file);
+    pd_put_u8(&text, 0);
+    if (!rc && text.failed)
+        rc = pd_oom(err, "conf.py");
+    if (!rc)
+        rc = pd_conf_py_read(file, (char *)text.data, &out, &warnings, err);
+    if (!rc)
+        rc = pd_write_file_atomic(to, out.data, out.len, 0644, err);
+    for (size_t at = 0, n; !rc && at < warnings.len; at += n) {
+        const char *w = (char *)warnings.data + at;
+        n = (size_t)((char *)memchr(w, '\n', warnings.len - at) - w) + 1;
+        fprintf(stderr, "paddlectl: warning: %.*s", (int)n, w);
+    }
+    if (!rc)
+        printf("%s: the hosts and settings of %s\nthen: 'paddlectl check --conf=%s' tests the "
+               "hosts, and docs/migration.md names what replaces the rest\n",
+               to, file, to);
+    pd_buf_release(&text);
+    pd_buf_release(&out);
+    pd_buf_release(&warnings);
+    return rc;
+}
+
+int cmd_import(int argc, char **argv) {
+    const struct cmd_line line = {
+        .usage = "paddlectl import [CONF.PY [FILE]]\n"
+                 "Writes FILE (default: conf.ini) with the hosts and settings of the conf.py of "
+                 "PaddlePaddle's Fabric launcher. CONF.PY (default: conf.py) is read, not run.",
+        .examples = "paddlectl import ~/cluster_train/conf.py\tconf.ini for the same hosts\n",
+        .max_rest = 2,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    pd_options_release(&o);
+    if (import(n_rest ? rest[0] : "conf.py", n_rest > 1 ? rest[1] : "conf.ini", &err))
         return cmd_fail(&err);
     return 0;
 }

@@ -2,7 +2,10 @@
  * Whatever is accepted prints as text that is accepted again, with the same result.
  *
  * Parts: conf.ini, then words: of the environment if they begin with PADDLE_, else options. The
- * first byte chooses the program. */
+ * first byte chooses the program; y: the rest is a conf.py of the original system, which becomes a
+ * conf.ini with these sections and nothing else. */
+#include "conf/conf_py.h"
+#include "conf/ini_file.h"
 #include "conf/settings.h"
 #include "tests/support/fuzz/fuzz.h"
 
@@ -33,9 +36,42 @@ static void say_again(const struct pd_options *o, unsigned who) {
     pd_buf_release(&b);
 }
 
+static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
+                   struct pd_err *err) {
+    int *hosts = arg;
+    (void)line;
+    (void)err;
+    fuzz_check(!strcmp(section, "cluster") || !strcmp(section, "job") || !strcmp(section, "env"));
+    if (!strcmp(section, "env"))
+        fuzz_check(!strcmp(name, "LD_LIBRARY_PATH"));
+    if (!strcmp(section, "job"))
+        fuzz_check(!strcmp(name, "job_dispatch_package") && !strcmp(value, "./workspace"));
+    *hosts += !strcmp(name, "hosts");
+    return 0;
+}
+
+static void read_conf_py(struct pd_reader *in) {
+    struct pd_buf out = {0}, warnings = {0};
+    struct pd_err err = {0}, made = {0};
+    int hosts = 0;
+    if (!fuzz_rc(pd_conf_py_read("conf.py", fuzz_text(in), &out, &warnings, &err), &err)) {
+        int rc =
+            pd_ini_read_text("conf.ini", (char *)out.data, out.len, NULL, on_pair, &hosts, &made);
+        /* lines have a limit in conf.ini, and none in conf.py */
+        fuzz_check(!rc ? hosts == 1 : strstr(made.msg, "long") != NULL);
+    }
+    pd_buf_release(&out);
+    pd_buf_release(&warnings);
+}
+
 FUZZ(in) {
     static const unsigned programs[] = {PD_LAUNCHER, PD_PSERVER, PD_TRAINER};
-    const unsigned who = programs[fuzz_u8(in) % 3];
+    const uint8_t which = fuzz_u8(in);
+    if (which == 'y') {
+        read_conf_py(in);
+        return;
+    }
+    const unsigned who = programs[which % 3];
     struct pd_options o;
     struct pd_err err = {0};
     struct pd_buf list = {0};

@@ -80,4 +80,21 @@ expect 2 env TRAINING_ROLE=PSERVER PADDLE_CURRENT_ENDPOINT=6170 "$WORKER"
 has "PADDLE_CURRENT_ENDPOINT is ADDRESS:PORT, not '6170'"
 expect 2 env TRAINING_ROLE=TRAINER CPU_NUM=0 "$WORKER"
 has "CPU_NUM: trainer_count is 1..256 threads, or auto, not '0'"
+
+# --- conf.py of the Fabric launcher: conf.ini has its hosts; an existing file stays
+printf 'HOSTS = ["root@10.1.9.7",\n"b"]\nPADDLE_PORT = 7000\nSPARE = 1\n' >conf.py
+expect 0 "$BIN/paddlectl" import
+has "conf.py:4: SPARE is not known and left out"
+has "then: 'paddlectl check --conf=conf.ini'"
+expect 0 "$BIN/paddlectl" conf --conf=conf.ini
+has "hosts = root@10.1.9.7, b"
+has "port = 7000"
+expect 2 "$BIN/paddlectl" import
+has "conf.ini exists; nothing was changed"
+echo 'HOSTS = hosts()' >conf.py
+expect 2 "$BIN/paddlectl" import conf.py other.ini
+has "conf.py:1: "
+[ ! -e other.ini ] || die "a conf.ini of a conf.py that cannot be read"
+expect 2 "$BIN/paddlectl" import nothing.py other.ini
+has "nothing.py"
 exit 0
