@@ -45,8 +45,8 @@ static int expand_roots(struct hosts *hosts, const struct pd_options *o, struct 
 
 static int nodes_load(struct nodes *n, const struct pd_options *o, struct pd_err *err) {
     memset(n, 0, sizeof *n);
-    /* a conf.ini without hosts is valid here */
-    int rc = *o->hosts ? host_source_load(&n->hosts, o, err) : 0;
+    /* a conf.ini without hosts is valid here, and one whose hosts are not known yet */
+    int rc = *o->hosts && !host_source_is_launch(o) ? host_source_load(&n->hosts, o, err) : 0;
     if (!rc && n->hosts.n)
         rc = hosts_parse_roles(&n->pservers, &n->n_pservers, o->pservers, n->hosts.n, "pservers",
                                option_source(o, "pservers"), err);

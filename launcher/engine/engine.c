@@ -13,6 +13,7 @@ const struct engine *const engine_table[PD_N_ENGINES] = {
     [PD_ENGINE_LOCAL] = &local,
     [PD_ENGINE_SLURM] = &engine_slurm,
     [PD_ENGINE_KUBERNETES] = &engine_kubernetes,
+    [PD_ENGINE_MPI] = &engine_mpi,
 };
 
 int engine_options(struct pd_options *o, struct pd_err *err) {

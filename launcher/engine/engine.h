@@ -57,7 +57,7 @@ void engine_release(struct engine_run *run);
 
 /* --- for the rows --- */
 
-extern const struct engine engine_slurm, engine_kubernetes;
+extern const struct engine engine_slurm, engine_kubernetes, engine_mpi;
 
 /* Set an option of [cluster] unless the user did. The origin is "engine = NAME". */
 int engine_set(struct pd_options *o, const char *option, const char *value, struct pd_err *err);

@@ -138,8 +138,11 @@ static int read_command(const char *text, size_t n, const char *where, struct pd
     return rc;
 }
 
-static int read_source(const char *text, const char *where, struct pd_buf *out,
+int host_source_is_launch(const struct pd_options *opts) { return !strcmp(opts->hosts, "mpi"); }
+
+static int read_source(const struct pd_options *opts, const char *where, struct pd_buf *out,
                        struct pd_err *err) {
+    const char *text = opts->hosts;
     const char *nodes = getenv("SLURM_JOB_NODELIST");
     size_t n = strlen(text);
     if (pd_starts_with(text, "$(") && text[n - 1] == ')')
@@ -149,7 +152,7 @@ static int read_source(const char *text, const char *where, struct pd_buf *out,
                        "%s: hosts = slurm, but SLURM_JOB_NODELIST is not set: run paddlectl in an "
                        "allocation (salloc, sbatch)",
                        where);
-    if (!strcmp(text, "mpi"))
+    if (host_source_is_launch(opts))
         return pd_fail(err, PD_ECONF,
                        "%s: hosts = mpi: the nodes are those that launch starts, as in launch = "
                        "mpirun --hostfile FILE, and known only then",
@@ -161,8 +164,8 @@ static int read_source(const char *text, const char *where, struct pd_buf *out,
 
 int host_source_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err) {
     struct pd_buf list = {0};
-    int rc = read_source(opts->hosts, opts->origin[pd_options_find("hosts", PD_LAUNCHER)].where,
-                         &list, err);
+    int rc =
+        read_source(opts, opts->origin[pd_options_find("hosts", PD_LAUNCHER)].where, &list, err);
     if (!rc)
         rc = hosts_load_list(out, opts, (char *)list.data, err);
     pd_buf_release(&list);

@@ -2,12 +2,16 @@
  *
  *     hosts = $(COMMAND)      the output of a command of /bin/sh: host expressions, # comments
  *     hosts = slurm           the nodes of the Slurm allocation that paddlectl runs in
+ *     hosts = mpi             the ranks of `launch`
  */
 #pragma once
 
 #include "launcher/hosts/hosts.h"
 
 enum { HOST_SOURCE_MS = 60000, HOST_SOURCE_MAX = 4 << 20 };
+
+/* 1: hosts = mpi, the ranks of `launch`, which are known only when they run. */
+int host_source_is_launch(const struct pd_options *opts);
 
 /* As hosts_load, which takes these for names of hosts. A command may take HOST_SOURCE_MS; its
  * standard error is that of this process. PD_ECONF also: the command fails, or prints no host, too

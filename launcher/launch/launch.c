@@ -214,7 +214,16 @@ int launch_run(struct launch *l, const struct launch_words *w, int n_nodes,
 }
 
 int launch_n_nodes(const struct launch *l) { return l->n_nodes; }
-const char *launch_host(const struct launch *l, int node) { return l->nodes[node].host; }
+const char *launch_host(const struct launch *l, int rank) { return l->nodes[rank].host; }
+
+int launch_set_ranks(struct launch *l, const int *rank_of, struct pd_err *err) {
+    const size_t n = (size_t)l->n_nodes;
+    if (!(l->rank_of = pd_malloc(n * sizeof *l->rank_of)))
+        return pd_oom(err, "the nodes");
+    memcpy(l->rank_of, rank_of, n * sizeof *l->rank_of);
+    return 0;
+}
+
 const struct launch_place *launch_place(const struct launch *l) { return &l->place; }
 int launch_has_ended(const struct launch *l) { return l && l->ended; }
 const char *launch_end(const struct launch *l) { return l->why.msg; }
@@ -340,5 +349,6 @@ void launch_free(struct launch *l) {
         uv_run(l->loop, UV_RUN_ONCE);
     transport_words_free(l->words);
     free(l->nodes);
+    free(l->rank_of);
     pd_secret_free(l, sizeof *l);
 }

@@ -54,7 +54,10 @@ struct launch_words {
 int launch_run(struct launch *l, const struct launch_words *w, int n_nodes,
                const char *const *labels, struct pd_err *err);
 int launch_n_nodes(const struct launch *l);
-const char *launch_host(const struct launch *l, int node); /* the name that the rank reports */
+const char *launch_host(const struct launch *l, int rank); /* the name that it reports */
+
+/* Node i is rank rank_of[i], which is copied; before that it is rank i. */
+int launch_set_ranks(struct launch *l, const int *rank_of, struct pd_err *err);
 
 /* Run `line` in /bin/sh on a node, as its user. With ev->on_stderr it is a plain command, which
  * ends with its connection. */

@@ -52,6 +52,7 @@ struct launch {
     struct pd_err why; /* how the command ended, or why a rank could not enrol */
     struct launch_node *nodes;
     int n_nodes, n_enrolled, complete;
+    int *rank_of; /* index: node; NULL: the same number */
     struct launch_call *calls;
     size_t n_calls;
     uv_timer_t tick; /* while this wing runs the loop */

@@ -176,7 +176,8 @@ static void stream_close(struct transport *t) {
 
 int launch_open(struct transport **out, struct launch *l, int node, const char *line,
                 const struct transport_events *ev, void *arg, struct pd_err *err) {
-    struct launch_stream *s = pd_calloc(1, sizeof *s), **at = &l->nodes[node].first;
+    const int rank = l->rank_of ? l->rank_of[node] : node;
+    struct launch_stream *s = pd_calloc(1, sizeof *s), **at = &l->nodes[rank].first;
     if (!s || !(s->line = pd_strdup(line))) {
         free(s);
         return pd_oom(err, "a command on a node");
@@ -186,7 +187,7 @@ int launch_open(struct transport **out, struct launch *l, int node, const char *
     s->base.eof = stream_eof;
     s->base.close = stream_close;
     s->l = l;
-    s->node = node;
+    s->node = rank;
     s->plain = ev->on_stderr != NULL;
     uv_timer_init(l->loop, &s->timer);
     s->timer.data = s;
@@ -199,7 +200,7 @@ int launch_open(struct transport **out, struct launch *l, int node, const char *
         fail(s, &l->why);
     } else {
         uv_timer_start(&s->timer, on_late, l->o.timeout_ms, 0);
-        launch_take_call(l, node);
+        launch_take_call(l, rank);
     }
     return 0;
 }

@@ -152,7 +152,7 @@ static int init(struct client_env *c, const struct pd_options *opts, int with, s
     memset(c, 0, sizeof *c);
     c->opts = opts;
     const int launches = *opts->launch && with & WITH_NODES,
-              all_hosts = launches && client_env_launches_hosts(opts);
+              all_hosts = launches && host_source_is_launch(opts);
     int rc = engine_prepare(&c->engine, opts, with & A_JOB_BEGINS, err);
     if (!rc && !all_hosts)
         rc = check_hosts(c, c->engine.hosts, err);

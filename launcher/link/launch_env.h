@@ -4,8 +4,7 @@
 
 #include "launcher/link/client_env.h"
 
-/* The options are sound. `hosts = mpi`: the hosts are those of the command. */
-int client_env_launches_hosts(const struct pd_options *o);
+/* The options are sound. */
 int client_env_check_launch(const struct client_env *c, struct pd_err *err);
 /* Runs the loop until all nodes have called back. Without hosts, *list becomes a host expression,
  * one host a rank, which the caller frees. The agent's executable must be loaded. */

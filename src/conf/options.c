@@ -9,9 +9,10 @@
 /* Sections in the order of the manual. `who` is PD_LAUNCHER for what only paddlectl needs. */
 static const struct pd_option table[] = {
     {"cluster", "engine", PD_CHOICE, F(engine), PD_LAUNCHER, "ssh", 0, 0,
-     "ssh|local|slurm|kubernetes", "",
-     "where the nodes are. ssh: the hosts; local: this machine; slurm: the Slurm allocation. An "
-     "engine other than ssh sets hosts and connect, if they are not given"},
+     "ssh|local|slurm|kubernetes|mpi", "",
+     "where the nodes are. ssh: the hosts; local: this machine; slurm: the Slurm allocation; mpi: "
+     "those of mpirun (Open MPI). An engine other than ssh sets hosts, connect and launch, if they "
+     "are not given"},
     {"cluster", "hosts", PD_STR, F(hosts), PD_LAUNCHER, "", 0, 0, 0, "",
      "nodes in order of their ids: [user@]host[:port]; ranges like node-[01-16]; !name leaves a "
      "host out; @group or @file; 'local' or 'local*3' for this machine; $(COMMAND): what it "
@@ -31,7 +32,7 @@ static const struct pd_option table[] = {
      "host, %u the user, %p the port, %n the node id"},
     {"cluster", "launch", PD_STR, F(launch), PD_LAUNCHER, "", 0, 0, 0, "",
      "command that starts a program on all nodes at once, in place of ssh: mpirun --hostfile FILE, "
-     "srun. The programs call paddlectl back; node i is rank i"},
+     "srun. The programs call paddlectl back. %H is replaced by the hosts, separated by commas"},
     {"cluster", "nic", PD_STR, F(nic), PD_LAUNCHER, "", 0, 0, 0, "",
      "network interface or subnet between the nodes; empty: the address that the other nodes can "
      "reach"},

@@ -36,6 +36,7 @@ enum pd_engine {
     PD_ENGINE_LOCAL,
     PD_ENGINE_SLURM,
     PD_ENGINE_KUBERNETES,
+    PD_ENGINE_MPI,
     PD_N_ENGINES
 };
 enum pd_relay { PD_RELAY_AUTO, PD_RELAY_OFF };

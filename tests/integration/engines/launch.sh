@@ -10,8 +10,11 @@ ctl=$BIN/paddlectl
 cd "$TMP" || die cd
 ssh_hosts 2
 
-# mpirun's ssh: host-0 and host-1 are the sshds of the fixture
+# mpirun's ssh: each host has a folder for temporary files of its own, since the daemons of two hosts
+# with one name would make the same one at the same time. host-0 and host-1 are the sshds of the fixture
 mapfile -t ports < <(tr -d ' ' <"$fx/hosts" | tr ',' '\n' | sed 's/.*@//')
+export TMPDIR=$TMP/tmp
+mkdir tmp
 cat >rsh <<END
 #!/bin/bash
 while [ "\${1#-}" != "\$1" ]; do shift; done
@@ -20,8 +23,9 @@ host-0) to=${ports[0]};; host-1) to=${ports[1]};;
 *) echo "ssh: Could not resolve hostname \$1" >&2; exit 255;;
 esac
 shift
+mkdir -p "$TMP/tmp/\${to%:*}"
 exec ssh -F none -o BatchMode=yes -o UserKnownHostsFile=$fx/known_hosts -i $fx/client_key \
-    -p "\${to#*:}" "$(id -un)@\${to%:*}" "\$@"
+    -p "\${to#*:}" "$(id -un)@\${to%:*}" "export TMPDIR=$TMP/tmp/\${to%:*};" "\$@"
 END
 chmod +x rsh
 printf 'host-0 slots=2\nhost-1 slots=1\n' >hostfile
@@ -172,6 +176,17 @@ expect 3 x --launch="env" true
 has "tells no rank"
 none_left
 
+# two HOSTS COMMAND...: an mpirun whose rank 0 runs here, and rank 1 on far-1
+cat >two <<END
+#!/bin/bash
+case \$1 in *far-*,$host*) ;; *) exit 9;; esac
+export OMPI_COMM_WORLD_SIZE=2
+ME=0 OMPI_COMM_WORLD_RANK=0 "\${@:2}" &
+ME=1 OMPI_COMM_WORLD_RANK=1 unshare -u sh -c 'hostname far-1; exec "\$@"' sh "\${@:2}" &
+wait
+END
+chmod +x two
+
 # --- Ctrl-C while ranks are missing
 start run "$ctl" exec --conf=conf.ini --launch="$TMP/late 3" true
 wait_for 30 "the command" pgrep -f "^/bin/bash $TMP/late"
@@ -180,6 +195,39 @@ kill -INT "$PID"
 wait "$PID"
 status=$?
 [ $status = 130 ] || die "Ctrl-C: $status: $(cat run.log)"
+none_left
+
+# --- engine = mpi: one node for each host of mpirun's own hostfile; hosts of the list in its order,
+# though mpirun puts its own machine first
+export OMPI_MCA_plm_rsh_agent=$TMP/rsh OMPI_MCA_oob_tcp_if_include=lo
+sed "s|^root_dir.*|root_dir = $TMP/node%n|; s|^job_dispatch_package.*|job_dispatch_package = ws|" \
+    "$TOP/conf/mpi.ini" >mpi.ini
+engine() { OMPI_MCA_orte_default_hostfile=$TMP/hostfile "$ctl" "$1" --conf=mpi.ini "${@:2}"; }
+expect 0 engine exec hostname
+[ "$OUT" = "$host.[0-1]: $host" ] || die "$OUT"
+expect 0 engine run --port=$((10000 + RANDOM % 10000))
+has "2 nodes"
+none_left
+expect 0 engine conf
+has "launch = mpirun --bind-to none --map-by ppr:1:node"
+has "engine = mpi"
+expect 0 engine exec --hosts=host-1,host-0 'echo here'
+has "host-[0-1]: here"
+if unshare -u true 2>/dev/null; then
+    expect 0 "$ctl" exec --conf=conf.ini --hosts="far-1,$host" --launch="$TMP/two %H" 'echo $ME'
+    has "$host: 0"
+    has "far-1: 1"
+    expect 3 "$ctl" exec --conf=conf.ini --hosts="far-1,$host,a" --launch="$TMP/two %H" true
+    has "the command starts 2 ranks"
+    expect 3 "$ctl" exec --conf=conf.ini --hosts="far-2,$host" --launch="$TMP/two %H" true
+    has "rank 1 runs on far-1, which hosts does not name"
+else
+    echo "skipped: no namespaces of host names (unshare -u)"
+fi
+expect 2 env PATH=/nowhere "$ctl" exec --conf=mpi.ini true
+has "engine = mpi needs mpirun, which is not installed here"
+expect 2 "$ctl" exec --conf=mpi.ini --launch='mpirun --host %H' true
+has "%H stands for the hosts"
 none_left
 
 # --- options that contradict each other, and hosts that are not known yet

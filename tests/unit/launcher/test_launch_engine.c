@@ -49,6 +49,23 @@ static void only_what_the_user_did_not_set(void **state) {
     assert_string_equal(o.connect, "");
     pd_options_release(&o);
 
+    o = with("mpi");
+    assert_int_equal(engine_options(&o, NULL), 0);
+    assert_string_equal(o.hosts, "mpi");
+    assert_ptr_equal(strstr(o.launch, "mpirun --bind-to none --map-by ppr:1:node"), o.launch);
+    assert_null(strstr(o.launch, "%H"));
+    assert_string_equal(origin(&o, "launch"), "engine = mpi");
+    pd_options_release(&o);
+
+    o = with("mpi");
+    assert_int_equal(pd_options_set(&o, PD_LAUNCHER, "cluster", "hosts", "a,b", PD_FROM_CONF_INI,
+                                    "conf.ini:3", NULL, NULL),
+                     0);
+    assert_int_equal(engine_options(&o, NULL), 0);
+    assert_string_equal(o.hosts, "a,b");
+    assert_non_null(strstr(o.launch, " --host %H"));
+    pd_options_release(&o);
+
     o = with("ssh");
     assert_int_equal(engine_options(&o, NULL), 0);
     assert_string_equal(origin(&o, "hosts"), "default");
