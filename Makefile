@@ -260,7 +260,15 @@ $(MAN)/made: $(B)/paddlectl
 	@$(B)/paddlectl help --bash >$(MAN)/paddlectl.bash && $(B)/paddlectl help --zsh >$(MAN)/_paddlectl
 	@touch $@
 
-install: all man
+# The licences of what the programs contain: of the packages of the linked archives and included headers.
+CONTAINED = $(filter %.a,$(NODE_LIBS)) $(BLAS) $(call A,crypto) $(call A,c) $(shell $(CC) -print-libgcc-file-name) \
+    $(wildcard /usr/include/Random123/philox.h /usr/include/xxhash.h)
+$(B)/NOTICES: Makefile $(B)/flags
+	echo 'paddle_agent, paddle_worker and libpaddle_ps contain parts of these packages of Debian, under these licences.' >$@
+	for f in $(realpath $(CONTAINED)); do dpkg -S $$f; done | sed 's/:.*//' | sort -u | while read -r p; do \
+	    printf '\n==== %s\n\n' $$p && cat /usr/share/doc/$$p/copyright || exit 1; done >>$@
+
+install: all man $(B)/NOTICES
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
 	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
@@ -278,6 +286,8 @@ install: all man
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(MAN)/*.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -d $(DESTDIR)$(PREFIX)/share/doc/paddlectl
+	install -m 644 LICENSE $(B)/NOTICES $(DESTDIR)$(PREFIX)/share/doc/paddlectl/
 	install -D -m 644 $(MAN)/paddlectl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/paddlectl
 	install -D -m 644 $(MAN)/_paddlectl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_paddlectl
 

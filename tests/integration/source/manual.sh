@@ -140,8 +140,12 @@ fi
 # --- installed in the places where they are looked for
 make -s -C "$TOP" install DESTDIR="$TMP/inst" PREFIX=/usr >"$TMP/install.log" 2>&1 || die "make install: $(cat "$TMP/install.log")"
 for f in bin/paddlectl libexec/paddlectl/paddle_agent share/man/man1/paddlectl.1 share/man/man1/paddlectl-run.1 \
-    share/man/man5/paddlectl.ini.5 share/bash-completion/completions/paddlectl share/zsh/site-functions/_paddlectl; do
+    share/man/man5/paddlectl.ini.5 share/doc/paddlectl/LICENSE share/bash-completion/completions/paddlectl share/zsh/site-functions/_paddlectl; do
     [ -s "$TMP/inst/usr/$f" ] || die "not installed: $f"
+done
+# each archive that the programs on the nodes are linked from, and each library of headers only
+for p in libsodium-dev libuv1-dev libjansson-dev libzstd-dev zlib1g-dev libinih-dev libopenblas libssl-dev librandom123-dev libxxhash-dev libc6-dev libgcc; do
+    grep -A4 "^==== $p" "$TMP/inst/usr/share/doc/paddlectl/NOTICES" | grep -q . || die "NOTICES has no $p"
 done
 expect 0 "$TMP/inst/usr/bin/paddlectl" init
 has word2vec
