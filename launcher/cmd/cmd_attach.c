@@ -22,7 +22,8 @@ int cmd_attach(int argc, char **argv) {
                  "Follows a running job as 'run' does, from any machine: shows its logs and its "
                  "progress until the job ends. The exit status is that of the job. Without JOB: "
                  "the only running job. Ctrl-C and the key d leave the job running, q asks and "
-                 "stops it.",
+                 "stops it. If the paddlectl that started an attached job is gone, this one keeps "
+                 "the job alive.",
         .examples = "paddlectl attach\tthe only running job\n"
                     "paddlectl attach --lines=all latest\tthe newest job, from its first line\n",
         .extra = extra,

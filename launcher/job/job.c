@@ -125,7 +125,7 @@ static void on_deadline(uv_timer_t *t) {
     for (int i = 0; i < j->n_hosts; i++) {
         struct job_node *n = &j->nodes[i];
         struct pd_err err = {0};
-        if (j->phase == JOB_BYE && j->left && !j->joined && n->step == NODE_BYE)
+        if (j->phase == JOB_BYE && j->left && j->owns && n->step == NODE_BYE)
             watch_node(n, "", 0, " did not answer: it may end the job after %g s (attach_lease)",
                        j->opts->attach_lease);
         if (j->phase == JOB_BYE && n->link)
@@ -148,7 +148,7 @@ static void on_patience(uv_timer_t *t) {
     if (j->phase != JOB_FOLLOW)
         return;
     j->left = j->settling;
-    job_enter(j, j->left || j->joined ? JOB_BYE : JOB_STOP);
+    job_enter(j, j->left || j->joined || j->demoted ? JOB_BYE : JOB_STOP);
 }
 
 void job_limit_wait(struct job *j, uint64_t ms) {
@@ -522,6 +522,8 @@ int job_run(struct pd_options *opts, const struct job_flags *flags) {
         rc = job_describe(j, &err);
     if (!rc && !flags->dry_run)
         rc = client_env_start(&j->c, &err);
+    if (!rc)
+        job_owner_begin(j);
     if (rc) {
         dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
         status = pd_code_exit_status(rc);

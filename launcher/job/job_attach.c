@@ -64,6 +64,7 @@ int job_attach(const struct pd_options *opts, const struct job_flags *flags, con
     int rc = job_new(&j, opts, flags, 0, &err), status;
     if (!rc) {
         j->joined = 1;
+        job_owner_begin(j);
         rc = find_job(j, want, &err);
     }
     if (rc) {

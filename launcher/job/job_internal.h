@@ -100,7 +100,9 @@ struct job_node {
     json_t *addrs;
     int port;
     int subscribed, has_result;
-    json_t *result; /* body of AG_RESULT */
+    enum node_lease { LEASE_NONE, LEASE_OURS, LEASE_OTHERS, LEASE_FREE } lease; /* job_owner.c */
+    uint64_t lease_ms, ours_ms; /* ours_ms: when it last said that this paddlectl keeps it */
+    json_t *result;             /* body of AG_RESULT */
     /* Not empty: the head has lost the node, for this reason, and the job continues without it. The
      * step is then NODE_LEFT_OUT. */
     char lost[200];
@@ -176,6 +178,9 @@ struct job {
     struct job_flags flags;
     struct ask_all *search; /* attach: the connections that found the job */
     int joined;             /* attach: the job continues when paddlectl ends */
+    int owns;               /* this paddlectl keeps an attached job alive (job_owner.c) */
+    int demoted;            /* another one has kept the job since it began */
+    uint64_t quiet_ms;      /* when no node was heard, of the loop's clock; 0: never */
     int ran;                /* AG_JOB_RUN was sent, so processes may exist */
     int settling;           /* detach: the trainers run; leave if they still run after SETTLE_MS */
     int hung_up;            /* on_hangup = detach: leave as soon as all nodes can be told */
@@ -255,6 +260,12 @@ void send_setup(struct job_node *n);
 void send_peers(struct job_node *n);
 /* The list of data files to this node, in pieces; then calls `then`. */
 void send_data_list(struct job_node *n, size_t first, void (*then)(struct job_node *n));
+
+/* job_owner.c */
+void job_owner_begin(struct job *j);
+void job_pinged(struct job_node *n, const json_t *body); /* the answer to a ping */
+/* 1: no other paddlectl can have kept the node since it was last heard, so its lease ends it. */
+int job_is_fenced(const struct job_node *n);
 
 /* job_takeover.c */
 int job_may_restart(const struct job *j); /* on_failure = restart, and max_restarts */

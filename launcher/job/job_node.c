@@ -117,7 +117,8 @@ static void on_hello(struct link *l, void *arg) {
     }
     n->greeted = 1;
     pd_fmt(n->job_dir, sizeof n->job_dir, "%.1000s/%s", link_facts(l)->root, j->id);
-    link_keep(l, (uint64_t)(j->opts->attach_lease * 1000));
+    n->lease_ms = (uint64_t)(j->opts->attach_lease * 1000);
+    link_keep(l, n->lease_ms);
     n->n_preparations = 1;
     if (n->step == NODE_CONNECT)
         node_enter(n, NODE_DISPATCH);
@@ -217,7 +218,7 @@ static void enter_running(struct job_node *n) {
 static int may_go_on(struct job_node *n, int has_ended) {
     const struct job *j = n->job;
     const int leads = n->id == j->head || n->id == j->next_head;
-    return !leads || j->joined ? job_may_restart(j) : job_head_lost(n, has_ended);
+    return !leads || j->joined || j->demoted ? job_may_restart(j) : job_head_lost(n, has_ended);
 }
 
 /* Its agent has ended alone: the result is not that of the job. */
@@ -330,8 +331,9 @@ static void enter_bye(struct job_node *n) {
     else
         link_send(
             n->link, WIRE_AG_BYE, 0,
-            wire_put(&wire_ag_bye, &(struct ag_bye){.abandon = !n->job->ran && !n->job->joined,
-                                                    .detach = n->job->left && !n->job->joined}),
+            wire_put(&wire_ag_bye,
+                     &(struct ag_bye){.abandon = !n->job->ran && !n->job->joined,
+                                      .detach = n->job->owns && (n->job->joined || n->job->left)}),
             NULL, 0);
 }
 

@@ -270,6 +270,8 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
     } else if (!wire_get(&wire_ag_job_setup_answer, &a, body, &e)) {
         n->addrs = json_incref(a.addrs);
         n->port = (int)a.port;
+        n->lease = LEASE_OURS; /* as if it had answered a ping */
+        n->ours_ms = uv_now(&n->job->c.loop);
         job_feed_offer(n);
         if (n->id)
             is_ready(n);
@@ -312,7 +314,8 @@ void send_setup(struct job_node *n) {
                                    .data_apart = job_data_n(j) > 0,
                                    .workspace = workspace,
                                    .resume_job = j->checkpoint.job,
-                                   .resume_name = j->checkpoint.name};
+                                   .resume_name = j->checkpoint.name,
+                                   .owner = j->c.env.owner};
     request(n, WIRE_AG_JOB_SETUP, wire_put(&wire_ag_job_setup, &m), j->key, sizeof j->key, SETUP_MS,
             "setting up the job", on_setup);
     json_decref(spec);

@@ -61,7 +61,7 @@ int job_may_restart(const struct job *j) {
 
 /* The job must be attached and in a state from which the head would restart it (head_fail.c). */
 static int may_take_over(const struct job *j) {
-    return job_may_restart(j) && j->phase == JOB_FOLLOW && !j->joined && !j->left &&
+    return job_may_restart(j) && j->phase == JOB_FOLLOW && !j->joined && !j->demoted && !j->left &&
            !j->flags.detach && j->began && !pd_starts_with(j->state, "saving") &&
            !pd_starts_with(j->state, "ending");
 }
@@ -218,6 +218,10 @@ int job_head_lost(struct job_node *n, int has_ended) {
     uint64_t now = uv_now(&j->c.loop), wait = 0;
     if ((!is_head && n->id != j->next_head) || !may_take_over(j) || !next)
         return 0;
+    if (!has_ended && !job_is_fenced(n)) {
+        watch_node(n, "", 1, ": another paddlectl may keep it alive, so no node takes over");
+        return 0;
+    }
     if (is_head && job_takes_over(j))
         return 1;
     /* Its lease begins when it hears paddlectl no more. */

@@ -61,7 +61,7 @@ static void notice_gap(struct job *j, uint64_t least_ms) {
     j->seen_ms = now;
     if (ms < least_ms)
         return;
-    if (job_runs(j) && !j->joined)
+    if (job_runs(j) && j->owns)
         watch_print(j, "paddlectl was stopped for %llu s; the job's lease is %g s",
                     (unsigned long long)ms / 1000, j->opts->attach_lease);
     else
@@ -102,9 +102,9 @@ int job_detach(struct job *j) {
             watch_print(j, "cannot detach now: another node is about to become the head");
         return -1;
     }
-    for (int i = 0; i < j->n_nodes && !j->joined; i++) {
+    for (int i = 0; i < j->n_nodes && j->owns; i++) {
         const struct job_node *n = j->by_id[i];
-        if (AT(n->step) & (AT(NODE_RUNNING) | AT(NODE_ENDED)) &&
+        if (n && AT(n->step) & (AT(NODE_RUNNING) | AT(NODE_ENDED)) &&
             !(n->link && link_is_open(n->link))) {
             if (!j->hung_up)
                 watch_print(j, "cannot detach now: %s is being connected again", n->host->label);
@@ -154,7 +154,7 @@ static void on_key(void *arg, char key) {
 
 static void on_suspend(void *arg, int signum) {
     struct job *j = arg;
-    if (job_runs(j) && !j->joined)
+    if (job_runs(j) && j->owns)
         watch_print(j,
                     "%s: without paddlectl the nodes end the job after %g s (attach_lease); fg or "
                     "bg continue paddlectl",

@@ -348,6 +348,9 @@ void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg) 
     case WIRE_AG_STATE:
         take_state(n, body);
         break;
+    case WIRE_AG_PING:
+        job_pinged(n, body);
+        break;
     case WIRE_AG_RESULT:
         take_result(n, body);
         break;

@@ -352,6 +352,8 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
         return;
     l->phase = PHASE_OPEN;
     schedule(l);
+    if (l->keep.lease_ms) /* what follows renews the lease */
+        link_ping(l);
     l->ev->on_hello(l, l->arg);
 }
 
@@ -400,9 +402,8 @@ static void take_frame(struct link *l, struct wire_frame *f) {
             r = r->next;
         if (r) /* no request: its deadline has passed */
             take_answer(l, r, f, body);
-    } else if (f->type == WIRE_AG_PING) {
-        l->keep.answers_pings = 1;
     } else {
+        l->keep.answers_pings |= f->type == WIRE_AG_PING;
         l->ev->on_frame(l, f, body, l->arg);
     }
     json_decref(body);

@@ -62,6 +62,9 @@ struct link_env {
     int start;
     /* an agent that is started waits so long for its client before the job is set up */
     unsigned lease_ms;
+    /* shown with each ping of a kept link: the token of the job's owner; `claims`: AG_PING */
+    char owner[33];
+    int claims;
     /* from exec to the agent's first word; includes the login shell's start-up files */
     uint64_t login_timeout_ms;
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
@@ -90,6 +93,7 @@ void link_close_soon(struct link *l);
  * PD_ECLOSED; requests made during the loss fail the same way soon after. link_send drops frames
  * that cannot be sent. After AG_BYE nothing is kept. */
 void link_keep(struct link *l, uint64_t lease_ms);
+void link_ping(struct link *l); /* now; the answer comes as a frame */
 
 /* Let a link without a job join `job` on the same login, with these callbacks. on_hello comes
  * again. */

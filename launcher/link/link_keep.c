@@ -140,6 +140,11 @@ void link_is_back(struct link *l) {
     link_fail_requests(l, &gone); /* requests made during the loss: never sent */
 }
 
+void link_ping(struct link *l) {
+    const struct ag_ping m = {.owner = l->env->owner, .claim = l->env->claims};
+    link_send(l, WIRE_AG_PING, 0, wire_put(&wire_ag_ping, &m), NULL, 0);
+}
+
 static void close_silent(struct link *l, const char *why) {
     l->keep.cut = 1;
     pd_fail(&l->why, PD_ECLOSED, "%s", why);
@@ -157,7 +162,7 @@ static void beat_open(struct link *l, uint64_t now) {
                (double)(now - l->keep.heard_ms) / 1000);
         close_silent(l, why);
     } else if (l->keep.n_beats % BEATS == 0) {
-        link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0);
+        link_ping(l);
     }
 }
 
@@ -209,5 +214,5 @@ void link_keep(struct link *l, uint64_t lease_ms) {
     l->keep.heard_ms = l->keep.beat_ms = now;
     uv_timer_start(&l->beat, on_beat, every, every);
     /* silence means something only if the agent has answered a ping before */
-    link_send(l, WIRE_AG_PING, 0, json_object(), NULL, 0);
+    link_ping(l);
 }

@@ -190,9 +190,15 @@ static const struct client_service own_service;
 
 static int on_ping(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err) {
+    json_t *o = NULL;
+    struct ag_ping m;
     (void)body;
-    /* The answer shows the client that the connection works. */
-    return client_answer(c, f, json_object(), err);
+    msg_body(f, &o, NULL); /* a body is optional */
+    if (!wire_get(&wire_ag_ping, &m, o, NULL))
+        client_show_token(c, m.owner, (int)m.claim);
+    json_decref(o);
+    /* The answer also shows the client that the connection works. */
+    return client_answer(c, f, client_lease(c), err);
 }
 
 /* A client that has read the list of jobs continues with one of them on the same stream, without a

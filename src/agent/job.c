@@ -85,6 +85,7 @@ static void conclude(struct ag_job *j, const char *status, const json_t *first_f
     ag_job_save_state(j);
     if (j->link)
         peer_link_rest(j->link);
+    clients_set_owner(j->o.clients, ""); /* whoever fetches results keeps the agent */
     set_state(j, status, "%s", "");
     j->o.events->on_over(j->o.arg, j->result);
 }
@@ -457,6 +458,7 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
 void ag_job_bye(struct ag_job *j, int abandon, int detach) {
     if (detach && ag_job_is_live(j) && !j->result) {
         j->spec.job.attached = 0;
+        clients_set_owner(j->o.clients, "");
         ag_job_save_state(j);
     } else if (!ag_job_is_live(j))
         ag_job_quit(j, 0);

@@ -72,6 +72,8 @@ int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *b
         return pd_fail(err, PD_EHOST, "the job has ended on node %d", j->spec.node);
     if (m.head == j->head_node) /* repeated after a lost connection */
         return client_answer(c, f, json_object(), err);
+    if (!client_renews(c))
+        return pd_fail(err, PD_EHOST, "another paddlectl keeps the job");
     if (m.head < j->head_node || m.head >= j->spec.n_nodes || j->head || !j->peers)
         return pd_fail(err, PD_EPROTO, "AG_JOB_HEAD: node %d is the head", j->head_node);
     json_t *peers = json_deep_copy(m.nodes);

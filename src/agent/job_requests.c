@@ -114,6 +114,7 @@ static void init_job(struct ag_job *j, const uint8_t *key) {
 static int take_setup(struct client *c, const struct wire_frame *f, const json_t *body,
                       struct pd_err *err) {
     struct ag_job *j = client_context(c, &ag_job_service);
+    struct ag_job_setup m;
     if (client_over(c, err))
         return err->code;
     if (!j)
@@ -125,6 +126,8 @@ static int take_setup(struct client *c, const struct wire_frame *f, const json_t
         return answer_setup(c, j, f, err);
     if (j->set_up)
         return pd_fail(err, PD_EEXIST, "the job was set up already");
+    if (wire_get(&wire_ag_job_setup, &m, body, err))
+        return err->code;
     json_t *copy = json_deep_copy(body);
     if (!copy)
         return pd_oom(err, "a request about the job");
@@ -137,6 +140,10 @@ static int take_setup(struct client *c, const struct wire_frame *f, const json_t
         return rc;
     }
     clients_set_lease(j->o.clients, (unsigned)j->spec.job.attach_lease_ms);
+    if (j->spec.job.attached) {
+        clients_set_owner(j->o.clients, m.owner);
+        client_show_token(c, m.owner, 0);
+    }
     /* All nodes have their packages; a pserver may need the port on which this node served them. */
     packages_drop(c);
     ag_job_save_state(j);

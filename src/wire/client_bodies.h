@@ -7,14 +7,15 @@
 #include "wire/bodies.h"
 
 enum {
-    WIRE_MAX_NAME = 255,   /* of a job, a host, a user */
-    WIRE_MAX_PATH = 4096,  /* of a file */
-    WIRE_MAX_ADDRS = 4096, /* addresses of a node */
-    WIRE_MAX_STATE = 15,   /* "restarting", for example */
-    WIRE_MAX_OTHERS = 256, /* other jobs on a machine */
-    WIRE_MAX_CHECKED = 8,  /* peers that a node probes for a check */
-    WIRE_MAX_JOBS = 10000, /* of a node */
-    WIRE_MAX_FILES = 65536 /* rows of a list of files of a node */
+    WIRE_MAX_NAME = 255,    /* of a job, a host, a user */
+    WIRE_MAX_PATH = 4096,   /* of a file */
+    WIRE_MAX_ADDRS = 4096,  /* addresses of a node */
+    WIRE_MAX_STATE = 15,    /* "restarting", for example */
+    WIRE_MAX_OTHERS = 256,  /* other jobs on a machine */
+    WIRE_MAX_CHECKED = 8,   /* peers that a node probes for a check */
+    WIRE_MAX_JOBS = 10000,  /* of a node */
+    WIRE_MAX_FILES = 65536, /* rows of a list of files of a node */
+    WIRE_MAX_OWNER = 32     /* a token in hex */
 };
 
 /* --- the start of a connection --- */
@@ -41,6 +42,15 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, TEXT, state, 0, WIRE_MAX_STATE, 0)  \
     X(body, TEXT, text, 0, WIRE_MAX_REASON, 0)  \
     X(body, INT, pid, 0, INT32_MAX, 0)
+/* owner: the token of the paddlectl that keeps the job, also in AG_JOB_SETUP */
+#define WIRE_AG_PING(X, body)                  \
+    X(body, TEXT, owner, 0, WIRE_MAX_OWNER, 0) \
+    X(body, BOOL, claim, 0, 1, 0)
+#define WIRE_AG_PING_ANSWER(X, body)         \
+    X(body, BOOL, owned, 0, 1, 0)            \
+    X(body, BOOL, owner, 0, 1, 0)            \
+    X(body, INT, silent_ms, 0, INT64_MAX, 0) \
+    X(body, INT, lease_ms, 0, INT64_MAX, 0)
 #define WIRE_AG_JOIN(X, body) X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)
 #define WIRE_AG_BYE(X, body) X(body, BOOL, abandon, 0, 1, 0) X(body, BOOL, detach, 0, 1, 0)
 
@@ -57,7 +67,8 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, BOOL, data_apart, 0, 1, 0)            \
     X(body, TEXT, workspace, 0, WIRE_MAX_PATH, 0) \
     X(body, TEXT, resume_job, 0, 63, 0)           \
-    X(body, TEXT, resume_name, 0, 63, 0)
+    X(body, TEXT, resume_name, 0, 63, 0)          \
+    X(body, TEXT, owner, 0, WIRE_MAX_OWNER, 0)
 #define WIRE_AG_JOB_SETUP_ANSWER(X, body)       \
     X(body, ARRAY, addrs, 0, WIRE_MAX_ADDRS, 0) \
     X(body, INT, port, 1, 65535, 1)             \
@@ -318,6 +329,8 @@ enum { WIRE_MAX_LINE = 1 << 20 }; /* of a command */
 
 #define WIRE_CLIENT_BODIES(X)                                \
     X(ag_hello, WIRE_AG_HELLO)                               \
+    X(ag_ping, WIRE_AG_PING)                                 \
+    X(ag_ping_answer, WIRE_AG_PING_ANSWER)                   \
     X(ag_join, WIRE_AG_JOIN)                                 \
     X(ag_bye, WIRE_AG_BYE)                                   \
     X(ag_job_setup, WIRE_AG_JOB_SETUP)                       \

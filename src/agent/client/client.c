@@ -3,6 +3,7 @@
 
 #include <stdalign.h>
 
+#include "wire/client_bodies.h"
 #include "wire/msg.h"
 
 enum { MAX_CLIENTS = 32 };
@@ -15,6 +16,7 @@ struct client {
     uint64_t heard_bytes; /* bytes received at the last look at the lease */
     uint64_t heard_ns;    /* when heard_bytes had grown, or the connection began */
     int onlooker, greeted;
+    int owns;                 /* it has shown the owner's token */
     int spoke;                /* a frame has come from it */
     int dropped;              /* its connection is being closed to make room */
     struct wire_frame *frame; /* the frame that is being handled; NULL: client_take_frame took it */
@@ -29,9 +31,10 @@ struct clients {
     void *arg;
     struct client *first; /* the newest client */
     unsigned n, n_at_work, lease_ms;
-    uint64_t heard_ns; /* when bytes last came from a client that is no onlooker */
-    char over[600];    /* "": the job is not over */
-    int closing;       /* the agent ends: requests that still come are dropped */
+    uint64_t heard_ns;              /* when bytes last came from a client that renews the lease */
+    char owner[WIRE_MAX_OWNER + 1]; /* "": the job has no owner */
+    char over[600];                 /* "": the job is not over */
+    int closing;                    /* the agent ends: requests that still come are dropped */
 };
 
 static size_t padded(size_t n) {
@@ -103,7 +106,7 @@ static void on_frame(struct net_conn *conn, struct wire_frame *f, void *arg) {
         pd_warn(&all->core->log, "%s: %s", wire_msg_name(f->type), err.msg);
         net_send_error(conn, f->type, f->req, &err);
     }
-    if (!c->onlooker)
+    if (client_renews(c))
         all->heard_ns = pd_mono_ns();
     wire_frame_free(c->frame);
     c->frame = NULL;
@@ -239,7 +242,7 @@ uint64_t clients_silent_ms(struct clients *all) {
         uint64_t n = c->conn ? net_received_bytes(c->conn) : c->heard_bytes;
         if (n != c->heard_bytes)
             c->heard_ns = now;
-        if (n != c->heard_bytes && !c->onlooker)
+        if (n != c->heard_bytes && client_renews(c))
             all->heard_ns = now;
         c->heard_bytes = n;
     }
@@ -259,6 +262,33 @@ struct agent_core *client_core(const struct client *c) {
     return c->all->core;
 }
 void client_set_onlooker(struct client *c) { c->onlooker = 1; }
+
+int client_renews(const struct client *c) { return *c->all->owner ? c->owns : !c->onlooker; }
+
+void clients_set_owner(struct clients *all, const char *token) {
+    pd_fmt(all->owner, sizeof all->owner, "%s", token);
+    for (struct client *c = all->first; c; c = c->next)
+        c->owns = 0;
+}
+
+void client_show_token(struct client *c, const char *token, int claim) {
+    struct clients *all = c->all;
+    if (claim && *all->owner && *token && strcmp(token, all->owner) &&
+        clients_silent_ms(all) >= all->lease_ms / 2) {
+        pd_warn(&all->core->log, "the job's paddlectl is silent; another one keeps the job now");
+        clients_set_owner(all, token);
+    }
+    c->owns = *all->owner && !strcmp(token, all->owner);
+}
+
+json_t *client_lease(struct client *c) {
+    struct clients *all = c->all;
+    return wire_put(&wire_ag_ping_answer,
+                    &(struct ag_ping_answer){.owned = *all->owner != 0,
+                                             .owner = c->owns,
+                                             .silent_ms = (int64_t)clients_silent_ms(all),
+                                             .lease_ms = all->lease_ms});
+}
 
 unsigned client_others(const struct client *c) {
     unsigned n = 0;

@@ -68,7 +68,10 @@ void clients_each(struct clients *all, void (*fn)(struct client *c, void *arg), 
  * written first. */
 void clients_close(struct clients *all, int now);
 void clients_set_lease(struct clients *all, unsigned ms);
-/* The time since bytes last came from a client that is no onlooker. Bytes of an incomplete frame
+/* The job gets an owner, whose token is `token`; "": none. Then only the owner renews the lease,
+ * else every client that is no onlooker. */
+void clients_set_owner(struct clients *all, const char *token);
+/* The time since bytes last came from a client that renews the lease. Bytes of an incomplete frame
  * count, because a frame may take minutes on a slow line. */
 uint64_t clients_silent_ms(struct clients *all);
 /* 1: work is in progress (client_work_begin). */
@@ -102,6 +105,12 @@ size_t client_queued_bytes(const struct client *c);
 /* Gives the frame that is being handled to the caller, who frees it with wire_frame_free. */
 struct wire_frame *client_take_frame(struct client *c);
 void client_set_onlooker(struct client *c); /* an onlooker's messages renew no lease */
+/* The client has shown this token. With `claim` it becomes the owner if the owner has been silent
+ * for half a lease. */
+void client_show_token(struct client *c, const char *token, int claim);
+/* The answer to AG_PING, a new reference. */
+json_t *client_lease(struct client *c);
+int client_renews(const struct client *c); /* 1: its messages renew the lease */
 void client_close(struct client *c, int now);
 /* Brackets long work for a client. No lease expires during it; a new lease begins at its end. */
 void client_work_begin(struct client *c);

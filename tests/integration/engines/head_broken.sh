@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Node 0 sends paddlectl what is no message, while its agent lives and trains: paddlectl closes the connection, and node 1 becomes the head
-# only after the lease of node 0, when no process of node 0 is left.
+# only after the lease of node 0, when no process of node 0 is left. A second paddlectl (attach) that is connected to node 0 does not keep it.
 # release only (time)
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/tiny_model.sh"
@@ -22,6 +22,13 @@ while b := os.read(0, 65536):
     os.write(1, b"\xff" * 4096 if os.path.exists(sys.argv[1]) else b)' "$top/break-$name"
 END
 chmod +x way
+cat >good <<'END'
+#!/bin/bash
+name=$1; shift
+export HOME=$(dirname "$0")/$name; cd "$HOME" || exit 1
+exec setsid --wait "$@"
+END
+chmod +x good
 mkdir pod-0 pod-1 pod-2
 tiny_data ws/train
 tiny_model train='train/*' vocabulary=300 hidden=12 <<END >ws/train.ini
@@ -48,6 +55,9 @@ saved() { grep -qs 'Saved output/pass-' pod-0/root/JOB*/log/train.log; }
 start run "$ctl" run --conf=conf.ini --outputs=out --checkpoint_copies=2
 run=$PID
 wait_for 60 "a checkpoint" saved
+sed 's|/way %h|/good %h|' conf.ini >good.ini
+start attach "$ctl" attach --conf=good.ini
+wait_for 30 "attach follows" grep -q 'Batch ' attach.log
 touch break-pod-0
 begun=$(date +%s%N)
 told() { grep -q 'takes over as the head in ' run.log; }
@@ -64,3 +74,5 @@ OUT=$(grep -v ', Batch' run.log)
 has "pod-0 (node 0) is lost: "
 has "the job lost pod-0 on the way"
 has_not "restart 2"
+grep -q 'keeps it now' attach.log && die "attach has claimed a job whose paddlectl lives: $(cat attach.log)"
+exit 0

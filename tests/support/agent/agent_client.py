@@ -105,7 +105,7 @@ class Agent:
     def _ping(self, seconds):
         while not self.closed:
             try:
-                self.send("PING", {})
+                self.send("PING", {}, req=0)
             except (OSError, ValueError):  # closed
                 return
             time.sleep(seconds)
@@ -140,7 +140,7 @@ class Agent:
             self.logs[stream] += f.sections[1]
         elif f.type == NAMES["LOG_END"]:
             self.log_end[f.body["stream"]] = f.body["size"]
-        elif f.type != NAMES["PING"]:
+        elif f.type != NAMES["PING"] or f.req:
             self.answers.setdefault(f.req, []).append(f)
 
     start = {}

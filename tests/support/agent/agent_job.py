@@ -474,6 +474,39 @@ def test_another_head():
     j.gone()
 
 
+def test_the_owner_of_a_job():
+    """AG_PING: the owner's token, a claim that comes too early, one that counts; AG_JOB_HEAD of another client is refused."""
+    j = Job(n=2, pserver_nodes=[], trainer_command="echo up; exec sleep 1000", attach_lease_ms=4000, ping=60,
+            set_up=lambda i, a: {"owner": "aa"}).run()
+    second = [Agent(binary, "--root=" + r, "--job=" + j.id, ping=60) for r in j.roots]
+
+    def ping(a, owner, claim=False):
+        return a.ask("PING", {"owner": owner, "claim": claim})
+
+    for a in j.agents:
+        p = ping(a, "aa")
+        assert p["owned"] and p["owner"] and p["lease_ms"] == 4000, p
+    time.sleep(0.5)
+    p = ping(second[0], "bb", True)
+    assert p["owned"] and not p["owner"] and 400 <= p["silent_ms"] < 2000, p
+    try:
+        second[1].ask("JOB_HEAD", {"head": 1, "nodes": j.peers})
+    except AgentError as e:
+        assert "another paddlectl keeps the job" in e.text, e.text
+    else:
+        raise AssertionError("AG_JOB_HEAD of another client")
+    time.sleep(1.8)
+    assert ping(second[0], "bb", True)["owner"]  # node 0 alone: node 1 is not asked
+    assert not ping(j.agents[0], "aa")["owner"]
+    r = j.agents[1].wait_result()  # the lease ends node 1, whose owner is silent; the job ends with it
+    assert "the launcher's connection to node 1 was lost" in r["first_failure"]["reason"], r
+    r = j.agents[0].wait_result()
+    assert r["status"] == "failed" and not ping(second[0], "bb")["owned"], r
+    for a in second:
+        a.bye()
+    j.bye()
+
+
 def test_ipv6():
     try:
         with open("/proc/net/if_inet6") as f:

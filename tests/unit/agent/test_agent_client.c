@@ -267,6 +267,51 @@ static void a_lease_is_renewed_by_those_who_do_not_only_look(void **state) {
     end();
 }
 
+static struct client *client_at(int i) {
+    assert_int_equal(try_open(&env->far[i]), 0);
+    spin();
+    return env->last;
+}
+
+/* The job has an owner: its messages renew the lease, those of other clients do not. */
+static void only_the_owner_renews(void **state) {
+    (void)state;
+    begin(AGENT_JOB);
+    clients_set_lease(env->all, 1000);
+    struct client *run = client_at(0), *attach = client_at(1);
+    client_show_token(run, "a", 0); /* no owner yet */
+    assert_true(client_renews(run) && client_renews(attach));
+    clients_set_owner(env->all, "a");
+    assert_false(client_renews(run) || client_renews(attach));
+    client_show_token(run, "a", 0);
+    client_show_token(attach, "b", 0);
+    client_set_onlooker(run); /* has no effect on an owner */
+    assert_true(client_renews(run));
+    ask(&env->far[0], WIRE_AG_LIST, 0, 1, "{}");
+    clients_silent_ms(env->all); /* counts the bytes, as each tick of the agent does */
+    wait_ms(300);
+    ask(&env->far[1], WIRE_AG_LIST, 0, 1, "{}");
+    assert_true(clients_silent_ms(env->all) >= 250);
+
+    client_show_token(attach, "b", 1); /* too early */
+    assert_true(client_renews(run) && !client_renews(attach));
+    wait_ms(300);
+    client_show_token(attach, "", 1); /* no token */
+    assert_true(client_renews(run));
+    client_show_token(attach, "b", 1);
+    assert_true(!client_renews(run) && client_renews(attach));
+    ask(&env->far[1], WIRE_AG_LIST, 0, 1, "{}");
+    client_show_token(run, "a", 0); /* comes back */
+    assert_false(client_renews(run));
+    client_show_token(run, "a", 1);
+    assert_false(client_renews(run));
+    client_show_token(client_at(2), "b", 0); /* another connection of the owner */
+    assert_true(client_renews(env->last) && client_renews(attach));
+    clients_set_owner(env->all, ""); /* the job is over */
+    assert_true(!client_renews(run) && client_renews(attach));
+    end();
+}
+
 static void the_silent_make_room(void **state) {
     (void)state;
     begin(AGENT_JOB);
@@ -327,6 +372,7 @@ int main(void) {
         cmocka_unit_test(each_message_goes_to_its_service),
         cmocka_unit_test(errors_of_a_client_reach_the_service),
         cmocka_unit_test(a_lease_is_renewed_by_those_who_do_not_only_look),
+        cmocka_unit_test(only_the_owner_renews),
         cmocka_unit_test(the_silent_make_room),
         cmocka_unit_test(a_client_that_leaves),
         cmocka_unit_test(a_job_that_is_over_says_why),
