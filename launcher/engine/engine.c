@@ -16,9 +16,23 @@ const struct engine *const engine_table[PD_N_ENGINES] = {
     [PD_ENGINE_MPI] = &engine_mpi,
 };
 
+/* paddlectl init writes hosts = local*2, which would hide that the engine is not used. */
+static int check_hosts(const struct pd_options *o, struct pd_err *err) {
+    const struct pd_origin *from = &o->origin[pd_options_find("hosts", PD_LAUNCHER)];
+    const int is_local = !strncmp(o->hosts, "local", 5) && strchr("* ,", o->hosts[5]);
+    if (!is_local || from->level == PD_FROM_DEFAULT ||
+        (o->engine != PD_ENGINE_SLURM && o->engine != PD_ENGINE_MPI))
+        return 0;
+    return pd_fail(err, PD_ECONF,
+                   "%s: hosts = %s is this machine, but engine = %s: remove hosts, or use engine = "
+                   "local",
+                   from->where, o->hosts, engine_table[o->engine]->name);
+}
+
 int engine_options(struct pd_options *o, struct pd_err *err) {
     const struct engine *e = engine_table[o->engine];
-    return e->options ? e->options(o, err) : 0;
+    int rc = check_hosts(o, err);
+    return rc || !e->options ? rc : e->options(o, err);
 }
 
 int engine_prepare(struct engine_run *run, const struct pd_options *o, int begins,
@@ -58,7 +72,13 @@ void engine_release(struct engine_run *run) {
 }
 
 int engine_set(struct pd_options *o, const char *option, const char *value, struct pd_err *err) {
+    const int row = pd_options_find(option, PD_LAUNCHER);
+    struct pd_buf now = {0};
     char where[64];
+    pd_options_text(o, (size_t)row, &now);
+    if (!now.len) /* also `connect =` in conf.ini */
+        o->origin[row].level = PD_FROM_DEFAULT;
+    pd_buf_release(&now);
     snprintf(where, sizeof where, "engine = %s", engine_table[o->engine]->name);
     return pd_options_set(o, PD_LAUNCHER, "cluster", option, value, PD_FROM_DEFAULT, where, NULL,
                           err);

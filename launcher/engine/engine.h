@@ -59,7 +59,7 @@ void engine_release(struct engine_run *run);
 
 extern const struct engine engine_slurm, engine_kubernetes, engine_mpi;
 
-/* Set an option of [cluster] unless the user did. The origin is "engine = NAME". */
+/* Set an option of [cluster] unless it has a value of the user. The origin is "engine = NAME". */
 int engine_set(struct pd_options *o, const char *option, const char *value, struct pd_err *err);
 /* PD_ENOENT: `program` is not in PATH. */
 int engine_needs(const struct pd_options *o, const char *program, struct pd_err *err);

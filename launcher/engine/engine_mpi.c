@@ -8,7 +8,8 @@
 
 static int options(struct pd_options *o, struct pd_err *err) {
     const int row = pd_options_find("hosts", PD_LAUNCHER);
-    const int lists = o->origin[row].level != PD_FROM_DEFAULT && strcmp(o->hosts, "mpi") != 0;
+    const int lists =
+        o->origin[row].level != PD_FROM_DEFAULT && *o->hosts && strcmp(o->hosts, "mpi");
     char launch[160];
     pd_fmt(launch, sizeof launch, MPIRUN "%s%s", geteuid() ? "" : " --allow-run-as-root",
            lists ? " --host %H" : "");

@@ -72,6 +72,30 @@ static void only_what_the_user_did_not_set(void **state) {
     pd_options_release(&o);
 }
 
+/* The conf.ini of paddlectl init, with another engine. */
+static void lines_without_a_value_do_not_count(void **state) {
+    (void)state;
+    struct pd_options o = with("mpi");
+    struct pd_err err = {0};
+    assert_int_equal(pd_options_set(&o, PD_LAUNCHER, "cluster", "launch", "", PD_FROM_CONF_INI,
+                                    "conf.ini:3", NULL, NULL),
+                     0);
+    assert_int_equal(pd_options_set(&o, PD_LAUNCHER, "cluster", "hosts", "", PD_FROM_CONF_INI,
+                                    "conf.ini:4", NULL, NULL),
+                     0);
+    assert_int_equal(engine_options(&o, NULL), 0);
+    assert_string_equal(o.hosts, "mpi");
+    assert_ptr_equal(strstr(o.launch, "mpirun --bind-to none --map-by ppr:1:node"), o.launch);
+    assert_null(strstr(o.launch, "%H"));
+    assert_int_equal(pd_options_set(&o, PD_LAUNCHER, "cluster", "hosts", "local*2",
+                                    PD_FROM_CONF_INI, "conf.ini:4", NULL, NULL),
+                     0);
+    assert_int_equal(engine_options(&o, &err), PD_ECONF);
+    assert_string_equal(err.msg, "conf.ini:4: hosts = local*2 is this machine, but engine = mpi: "
+                                 "remove hosts, or use engine = local");
+    pd_options_release(&o);
+}
+
 /* The message names the option's line, the engine and the program; SLURM variables for tasks are
  * gone. */
 static void a_missing_program_is_named(void **state) {
@@ -117,6 +141,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_word_is_a_row),
         cmocka_unit_test(only_what_the_user_did_not_set),
+        cmocka_unit_test(lines_without_a_value_do_not_count),
         cmocka_unit_test(a_missing_program_is_named),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
