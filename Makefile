@@ -244,6 +244,14 @@ format:
 	@find src launcher worker tests bench -name '*.[ch]' | xargs clang-format -i
 .PHONY: format
 
+# The sources of the last commit; the same commit gives the same bytes.
+VERSION := $(shell sed -n 's/.*PD_VERSION "\(.*\)"/\1/p' src/base/version.h)
+dist:
+	@mkdir -p build
+	git archive --format=tar --prefix=paddlectl-$(VERSION)/ HEAD | gzip -9n >build/paddlectl-$(VERSION).tar.gz
+	@echo build/paddlectl-$(VERSION).tar.gz
+.PHONY: dist
+
 # docs/train-ini.md is what the program prints.
 reference: all
 	$(B)/paddlectl help train.ini >docs/train-ini.md

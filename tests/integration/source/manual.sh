@@ -149,4 +149,20 @@ for p in libsodium-dev libuv1-dev libjansson-dev libzstd-dev zlib1g-dev libinih-
 done
 expect 0 "$TMP/inst/usr/bin/paddlectl" init
 has word2vec
+
+# --- make dist: the sources of the commit, the same bytes each time
+if git -C "$TOP" rev-parse -q --verify HEAD >/dev/null 2>&1; then
+    git clone -q "$TOP" "$TMP/clone" || die "git clone"
+    tar=$TMP/clone/$(make -s -C "$TMP/clone" dist) || die "make dist"
+    sum=$(sha256sum <"$tar")
+    sleep 1.1
+    make -s -C "$TMP/clone" dist >/dev/null
+    [ "$sum" = "$(sha256sum <"$tar")" ] || die "make dist: other bytes the second time"
+    top=$(basename "$tar" .tar.gz)
+    [ "$top" = "$("$ctl" --version | tr ' ' -)" ] || die "make dist: the version of $top"
+    diff <(tar tzf "$tar" | sed -n "s|^$top/||p" | grep -v '/$' | sort | sed '/^$/d') <(git -C "$TMP/clone" ls-files | sort) ||
+        die "make dist: other files than the commit's"
+else
+    echo "skipped: no git repository here"
+fi
 exit 0
