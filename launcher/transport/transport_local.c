@@ -99,8 +99,13 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     }
     free(buf->base);
     if (n < 0) {
-        if (n != UV_EOF) /* what was read is not all */
-            pd_fail(&l->why, PD_EIO, "cannot read its output: %s", uv_strerror((int)n));
+        if (n != UV_EOF) { /* what was read is not all; the process may wait for more input */
+            const int no_memory = n == UV_ENOBUFS; /* on_alloc */
+            pd_fail(&l->why, no_memory ? PD_ENOMEM : PD_EIO, "cannot read its output: %s",
+                    no_memory ? "out of memory" : uv_strerror((int)n));
+            if (!l->exited)
+                kill(l->end_group ? -l->process.pid : l->process.pid, SIGTERM);
+        }
         uv_read_stop(s);
         l->eof++;
         maybe_end(l);

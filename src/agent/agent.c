@@ -156,13 +156,8 @@ static void on_job_over(void *arg, json_t *result) {
  * whether an agent answers. */
 static void on_client_open(struct client *c, void *arg) {
     struct agent *ag = arg;
-    struct pd_err err = {0};
-    if (client_send(c, WIRE_AG_HELLO, 0, hello(ag))) {
-        pd_oom(&err, "a client");
-        client_refuse(c, WIRE_AG_HELLO, 0, &err);
-        client_close(c, 0);
+    if (client_send(c, WIRE_AG_HELLO, 0, hello(ag)))
         return;
-    }
     send_state(c, ag);
     if (ag->result)
         send_result(c, ag);

@@ -210,7 +210,6 @@ static void on_probed(void *arg, const struct probe_result *v, size_t n) {
     free(r);
 }
 
-/* Without memory there is no answer: the head's deadline names this node. */
 static void probe(struct ag_job *j, uint64_t req, const json_t *body) {
     struct wire_hs_opts hs;
     struct pd_err err = {0};
@@ -222,12 +221,15 @@ static void probe(struct ag_job *j, uint64_t req, const json_t *body) {
     const struct probe_target target = {
         .addrs = of.addrs, .max = PROBE_ADDRS_MAX, .port = (int)of.port, .node = (uint32_t)of.node};
     struct probe_request *r = pd_malloc(sizeof *r);
-    if (!r)
-        return;
-    *r = (struct probe_request){j, req, (int)of.node};
+    if (r)
+        *r = (struct probe_request){j, req, (int)of.node};
+    else
+        pd_oom(&err, "a probe of a node");
     peer_id_put(&j->self, WIRE_ROLE_PROBE, &hs);
-    if (probe_node(j->o.core, &hs, &target, on_probed, r, &err))
+    if (!r || probe_node(j->o.core, &hs, &target, on_probed, r, &err)) {
         free(r);
+        on_node_refuse(j, WIRE_HD_PROBE, req, &err);
+    }
 }
 
 /* Publishes a state for the head's message. The head's node publishes the head's own states. */

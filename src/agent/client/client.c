@@ -316,12 +316,30 @@ void *client_context(const struct client *c, const struct client_service *s) {
 
 static int may_send(const struct client *c) { return c->conn && c->greeted; }
 
-int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,
-                     size_t n) {
+static int send_if_open(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,
+                        size_t n) {
     if (may_send(c))
         return msg_send_with(c->conn, type, req, body, p, n);
     json_decref(body);
     return 0;
+}
+
+/* Nobody sends the message again, so the client must not wait for it. */
+static void tell_no_memory(struct client *c, uint16_t type, uint64_t req) {
+    struct pd_err err = {0};
+    pd_oom(&err, "a client");
+    pd_warn(&c->all->core->log, "%s: %s", wire_msg_name(type), err.msg);
+    client_refuse(c, type, req, &err);
+    if (!req)
+        client_close(c, 0);
+}
+
+int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,
+                     size_t n) {
+    const int rc = send_if_open(c, type, req, body, p, n);
+    if (rc == PD_ENOMEM)
+        tell_no_memory(c, type, req);
+    return rc;
 }
 
 int client_send(struct client *c, uint16_t type, uint64_t req, json_t *body) {
@@ -334,7 +352,7 @@ int client_send_raw(struct client *c, uint16_t type, uint64_t req, const struct 
 }
 
 int client_answer(struct client *c, const struct wire_frame *f, json_t *body, struct pd_err *err) {
-    return client_send(c, f->type, f->req, body) ? pd_oom(err, "a client") : 0;
+    return send_if_open(c, f->type, f->req, body, NULL, 0) ? pd_oom(err, "a client") : 0;
 }
 
 void client_refuse(struct client *c, uint16_t type, uint64_t req, const struct pd_err *e) {

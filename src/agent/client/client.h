@@ -90,7 +90,8 @@ unsigned client_others(const struct client *c); /* the number of other connected
 void *client_state(struct client *c, const struct client_service *s);
 void *client_context(const struct client *c, const struct client_service *s);
 
-/* Sending to a client that is closed, or did not get AG_HELLO yet, does nothing and returns 0. */
+/* Sending to a client that is closed, or did not get AG_HELLO yet, does nothing and returns 0.
+ * Without memory the client gets an error as the answer; if it waits for none, it is closed. */
 /* Takes the body over, like msg_send. */
 int client_send(struct client *c, uint16_t type, uint64_t req, json_t *body);
 int client_send_with(struct client *c, uint16_t type, uint64_t req, json_t *body, const void *p,

@@ -411,8 +411,13 @@ void package_next_turn(struct package *d) {
     if (d->busy || (d->dead ? d->cleaned : !has_work(d)))
         return;
     if (!d->dead && hand_over_takers(d)) {
-        pd_oom(&d->failed, "a package");
-        return;
+        if (!package_is_over(d))
+            pd_oom(&d->failed, "a package");
+        if (!w->a || package_is_over(d)) {
+            take_outcome(d);
+            return;
+        }
+        w->n_takers = 0; /* this turn removes the tree */
     }
     w->inputs = d->inputs;
     d->inputs = NULL;

@@ -332,6 +332,25 @@ static void the_silent_make_room(void **state) {
     end();
 }
 
+/* No memory for an answer: the client hears it. A message without a request ends the connection.
+ * The answers were dropped, and paddlectl waited for them. */
+static void no_memory_for_a_message(void **state) {
+    (void)state;
+    begin(AGENT_JOB);
+    assert_int_equal(try_open(&env->far[0]), 0);
+    spin();
+    env->far[0].n = 0;
+    client_send(env->last, WIRE_AG_STOP, 5, NULL); /* json_pack without memory */
+    spin();
+    assert_int_equal(env->far[0].n, 1);
+    assert_int_equal(env->far[0].types[0], WIRE_AG_STOP);
+    assert_int_equal(env->far[0].err.code, PD_ENOMEM);
+    client_send(env->last, WIRE_AG_STATE, 0, NULL);
+    spin();
+    assert_null(env->far[0].conn);
+    end();
+}
+
 static void a_client_that_leaves(void **state) {
     struct client *c;
     (void)state;
@@ -373,6 +392,7 @@ int main(void) {
         cmocka_unit_test(errors_of_a_client_reach_the_service),
         cmocka_unit_test(a_lease_is_renewed_by_those_who_do_not_only_look),
         cmocka_unit_test(only_the_owner_renews),
+        cmocka_unit_test(no_memory_for_a_message),
         cmocka_unit_test(the_silent_make_room),
         cmocka_unit_test(a_client_that_leaves),
         cmocka_unit_test(a_job_that_is_over_says_why),

@@ -1,4 +1,5 @@
-/* test_launch_transport.c - the queue of unsent bytes that all transports share. */
+/* test_launch_transport.c - the queue of unsent bytes that all transports share; a child process
+ * whose output cannot be read. */
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -42,7 +43,38 @@ static void a_long_queue_gives_its_memory_back(void **state) {
     transport_release(&t);
 }
 
+static void on_bytes(const uint8_t *p, size_t n, void *arg) {
+    (void)p;
+    (void)n;
+    (void)arg;
+    fail_msg("bytes were read without memory for them");
+}
+static void on_open(void *arg) { (void)arg; }
+static void on_close(const struct pd_err *why, void *arg) { *(struct pd_err *)arg = *why; }
+
+/* The child waits for more input, as an agent does, and nobody sends it: paddlectl hung. */
+static void no_memory_for_the_output_ends_the_child(void **state) {
+    static const struct transport_events ev = {on_open, on_bytes, NULL, on_close, NULL};
+    char sh[] = "/bin/sh", c[] = "-c", line[] = "echo; exec cat >/dev/null";
+    char *argv[] = {sh, c, line, NULL};
+    struct transport *t;
+    struct pd_err err = {0}, why = {0};
+    uv_loop_t loop;
+    (void)state;
+    uv_loop_init(&loop);
+    assert_int_equal(transport_local(&t, &loop, argv, &ev, &why, &err), 0);
+    pd_fault_arm("alloc:1");
+    uv_run(&loop, UV_RUN_DEFAULT);
+    pd_fault_arm(NULL);
+    assert_int_equal(why.code, PD_ENOMEM);
+    assert_non_null(strstr(why.msg, "cannot read its output: out of memory"));
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_long_queue_gives_its_memory_back)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_queue_gives_its_memory_back),
+        cmocka_unit_test(no_memory_for_the_output_ends_the_child),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
