@@ -29,6 +29,11 @@ int worker_env_fd(const char *name);
 /* Print the error for the user and for the agent; returns the exit status. */
 int worker_report_error(const struct worker *w, const char *role, const struct pd_err *err);
 
+/* A rank of mpirun or srun, without TRAINING_ROLE: sets the environment of its role, and removes
+ * arguments that its role does not know. PD_EUSAGE: the ranks do not fit. */
+int worker_has_rank(void);
+int worker_take_rank(int *argc, char **argv, struct pd_err *err);
+
 int trainer_main(int argc, char **argv);
 int infer_main(int argc, char **argv); /* for `paddlectl infer` */
 int model_main(int argc, char **argv); /* for `paddlectl conf --model` */

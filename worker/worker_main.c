@@ -13,7 +13,10 @@ static int usage(FILE *to, unsigned who) {
         "--help\n       paddle_worker model [--check] [--set ...] TRAIN.INI\n\n"
         "Without a role, TRAINING_ROLE=PSERVER or TRAINER decides, with PADDLE_TRAINERS_NUM,\n"
         "PADDLE_TRAINER_ID, PADDLE_PSERVERS_IP_PORT_LIST, PADDLE_CURRENT_ENDPOINT (or POD_IP and\n"
-        "PADDLE_PORT) and CPU_NUM of the original system.\n"
+        "PADDLE_PORT) and CPU_NUM of the original system. As ranks of mpirun or srun the first\n"
+        "ranks are the servers of --pservers=HOST:PORT,... (on one machine rank 0), and the "
+        "others\n"
+        "are trainers.\n"
         "Every option can also be set by PADDLE_INIT_<OPTION>; options of [train] also in "
         "train.ini.\n--set SECTION.KEY=VALUE sets a key of train.ini, such as "
         "layer.hidden.size=512.\n%.*s",
@@ -24,6 +27,11 @@ static int usage(FILE *to, unsigned who) {
 
 /* Scripts of the original system start one program for both roles. */
 static int run_role_of_environment(int argc, char **argv) {
+    struct pd_err err = {0};
+    if (worker_take_rank(&argc, argv, &err)) {
+        fprintf(stderr, "paddle_worker: %s\n", err.msg);
+        return pd_code_exit_status(err.code);
+    }
     const char *role = getenv("TRAINING_ROLE");
     if (role && !strcmp(role, "PSERVER"))
         return pserver_main(argc - 1, argv + 1);
@@ -52,7 +60,7 @@ int main(int argc, char **argv) {
     wire_use_aes(&wire_openssl);
     signal(SIGPIPE, SIG_IGN);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc < 2 && !getenv("TRAINING_ROLE"))
+    if (argc < 2 && !getenv("TRAINING_ROLE") && !worker_has_rank())
         return usage(stderr, PD_WORKER);
     if (argc < 2)
         return run_role_of_environment(argc, argv);
