@@ -128,7 +128,29 @@ kill -INT "$PID"
 wait "$PID"
 [ $? = 130 ] || die "Ctrl-C: $(cat run.log)"
 grep -q "saved" run.log || die "nothing was saved: $(tail -5 run.log)"
+none_left
+
+# --- a TERM of the cluster to a callback: paddlectl stops the job, and saves
+start run "$ctl" run --conf=conf.ini --num_passes=1000000
+wait_for 60 "training" eval 'grep -q "pass" run.log'
+kill -TERM "$(pgrep -f "$TMP/node1/.*/agent-.* callback")" || die "no callback"
+wait "$PID"
+status=$?
+[ $status = 130 ] || die "TERM: $status: $(cat run.log)"
+grep -q "saved" run.log || die "nothing was saved: $(tail -5 run.log)"
+none_left
+
 mv ws/train.ini.two ws/train.ini
+
+# --- a lost stream is made again by another call
+start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=10
+wait_for 60 "three trainers" three
+kill -9 "$(pgrep -o -f "$TMP/node1/.*/agent-.* relay")" || die "no relay"
+wait_for 30 "a new connection" grep -q "$host.1: connected again" run.log
+three || die "the job did not survive a lost connection: $(cat run.log)"
+kill -INT "$PID"
+wait "$PID"
+[ $? = 130 ] || die "$(cat run.log)"
 none_left
 
 # --- the command's own death ends the job, at once, and is shown once
