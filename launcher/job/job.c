@@ -382,7 +382,7 @@ void job_stop_by_user(struct job *j, const char *what, int may_save) {
 
 static void on_signal(uv_signal_t *s, int signum) {
     struct job *j = s->data;
-    if (j->joined && j->phase != JOB_STOP) {
+    if ((j->joined || j->demoted) && j->phase != JOB_STOP) {
         j->stopped_by_user++;
         if (j->phase < JOB_BYE)
             job_enter(j, JOB_BYE);
@@ -392,12 +392,6 @@ static void on_signal(uv_signal_t *s, int signum) {
     } else {
         job_stop_by_user(j, signum == SIGINT ? "Ctrl-C" : strsignal(signum), signum == SIGINT);
     }
-}
-
-/* 1: whoever started paddlectl has set this signal to be ignored, as nohup does with SIGHUP. */
-static int is_ignored(int signum) {
-    struct sigaction a;
-    return !sigaction(signum, NULL, &a) && a.sa_handler == SIG_IGN;
 }
 
 static void start_loop(struct job *j) {
@@ -411,7 +405,7 @@ static void start_loop(struct job *j) {
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++) {
         uv_signal_init(&j->c.loop, &j->signals[i]);
         j->signals[i].data = j;
-        if (signums[i] != SIGHUP || !is_ignored(SIGHUP))
+        if (signums[i] != SIGHUP || !pd_signal_is_ignored(SIGHUP))
             uv_signal_start(&j->signals[i], on_signal, signums[i]);
     }
     uv_timer_start(&j->tick, on_tick, 1000, 1000);

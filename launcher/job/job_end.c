@@ -174,7 +174,7 @@ static int conclude_joined(struct job *j, struct pd_buf *b) {
 }
 
 static int conclude(struct job *j, struct pd_buf *b) {
-    if (j->joined)
+    if (j->joined || (j->demoted && j->stopped_by_user))
         return conclude_joined(j, b);
     if (j->stopped_by_user) {
         if (j->failure) /* possibly the reason for the stop */

@@ -5,7 +5,7 @@
  *
  * paddlectl decides this alone. A node that does not hear paddlectl for attach_lease ends its
  * processes, and paddlectl closes its connection and waits for that long. docs/folders/head.md has
- * the two cases in which an old head lives longer. If no connection of paddlectl remains (a
+ * the case in which an old head lives longer. If no connection of paddlectl remains (a
  * detached job), no node takes over. */
 #include "launcher/job/job_internal.h"
 

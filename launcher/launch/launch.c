@@ -77,6 +77,14 @@ static void on_command_bytes(const uint8_t *p, size_t n, void *arg) {
     (void)arg;
 }
 
+/* 1: the command has Open MPI's -x, which refuses to work beside the list of set_environment. */
+static int has_x(const struct launch *l) {
+    for (size_t i = 1; i < l->n_words; i++)
+        if (!strcmp(l->words[i], "-x"))
+            return 1;
+    return 0;
+}
+
 /* Ranks of an outer job, of which paddlectl is a process, would be taken for those of the command.
  * Open MPI passes on only the variables that it is told. */
 static int set_environment(const struct launch *l) {
@@ -90,7 +98,7 @@ static int set_environment(const struct launch *l) {
         unsetenv(ranks[i]);
     if (launch_has_stdin(l))
         return 0;
-    if (given && strstr(given, l->w->name))
+    if ((given && strstr(given, l->w->name)) || has_x(l))
         given = NULL;
     else if (pd_fmt(names, sizeof names, "%s%s%s", given ? given : "", given && *given ? ";" : "",
                     l->w->name) ||
@@ -104,16 +112,21 @@ static int start_command(struct launch *l, struct pd_err *err) {
                                                    .on_bytes = on_command_bytes,
                                                    .on_close = on_command_close,
                                                    .on_stderr = on_command_stderr};
-    size_t n = 0;
+    size_t n = 0, n_own = l->n_words;
+    char x[] = "-x";
     while (l->w->words[n])
         n++;
-    char **argv = pd_calloc(l->n_words + n + 1, sizeof *argv);
+    char **argv = pd_calloc(l->n_words + n + 3, sizeof *argv);
     if (!argv || set_environment(l)) {
         free(argv);
         return pd_oom(err, "the words of launch");
     }
     memcpy(argv, l->words, l->n_words * sizeof *argv);
-    memcpy(argv + l->n_words, l->w->words, n * sizeof *argv);
+    if (has_x(l) && !launch_has_stdin(l)) {
+        argv[n_own++] = x;
+        argv[n_own++] = (char *)(uintptr_t)l->w->name;
+    }
+    memcpy(argv + n_own, l->w->words, n * sizeof *argv);
     int rc = transport_local(&l->command, l->loop, argv, &events, l, err);
     unsetenv(l->w->name);
     free(argv);
@@ -199,7 +212,8 @@ int launch_run(struct launch *l, const struct launch_words *w, int n_nodes,
     if (rc)
         return rc;
     for (int i = 0; i < 3; i++)
-        uv_signal_start(&l->signals[i], on_signal, signums[i]);
+        if (signums[i] != SIGHUP || !pd_signal_is_ignored(SIGHUP))
+            uv_signal_start(&l->signals[i], on_signal, signums[i]);
     uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
     rc = wait_for_ranks(l, labels, err);
     l->complete = !rc;

@@ -38,13 +38,13 @@ static int announce(struct launch *l, const struct cb_call *b, struct pd_err *er
     return 0;
 }
 
-/* Names of hosts become labels and names of folders. */
+/* Names of hosts become labels and names of folders. The word local would be this machine. */
 static void take_host(struct launch_node *n, const char *host) {
     snprintf(n->host, sizeof n->host, "%s", host);
     for (char *s = n->host; *s; s++)
         if (!isalnum((unsigned char)*s) && *s != '.' && *s != '-' && *s != '_')
             *s = '-';
-    if (!isalnum((unsigned char)*n->host))
+    if (!isalnum((unsigned char)*n->host) || !strcasecmp(n->host, "local"))
         snprintf(n->host, sizeof n->host, "node");
 }
 

@@ -5,7 +5,7 @@
 #include "launcher/launch/launch_internal.h"
 #include "seed/seed.h"
 
-enum { TAKERS_MAX = 1024, PROOF_MS = 10000, BACKLOG = 1024 };
+enum { STRANGERS_MAX = 1024, PROOF_MS = 10000, BACKLOG = 1024 };
 
 struct taker {
     struct launch_seed *s;
@@ -56,6 +56,19 @@ static void leave(struct taker *t) {
         return;
     uv_close((uv_handle_t *)&t->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&t->timer, on_handle_closed);
+}
+
+/* Too many connections have not proved the secret: the oldest of them makes way. */
+static void make_room(struct launch_seed *s) {
+    struct taker *oldest = NULL;
+    int n = 0;
+    for (struct taker *t = s->takers; t; t = t->next)
+        if (!t->proved && !uv_is_closing((uv_handle_t *)&t->tcp)) {
+            oldest = t;
+            n++;
+        }
+    if (n > STRANGERS_MAX)
+        leave(oldest);
 }
 
 static void on_late(uv_timer_t *timer) { leave(timer->data); }
@@ -133,7 +146,8 @@ static void on_connection(uv_stream_t *listener, int status) {
     uv_unref((uv_handle_t *)&t->timer);
     randombytes_buf(t->nonce, sizeof t->nonce);
     const uv_buf_t b = uv_buf_init((char *)t->nonce, sizeof t->nonce);
-    if (uv_accept(listener, (uv_stream_t *)&t->tcp) || s->n_takers > TAKERS_MAX ||
+    make_room(s);
+    if (uv_accept(listener, (uv_stream_t *)&t->tcp) ||
         uv_write(&t->greeting_write, (uv_stream_t *)&t->tcp, &b, 1, on_sent) ||
         uv_read_start((uv_stream_t *)&t->tcp, on_alloc, on_read))
         leave(t);

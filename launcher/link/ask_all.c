@@ -135,7 +135,8 @@ static void catch_signals(struct ask_all *g) {
     for (size_t i = 0; i < sizeof signums / sizeof signums[0]; i++) {
         uv_signal_init(&g->c->loop, &g->signals[i]);
         g->signals[i].data = g;
-        uv_signal_start(&g->signals[i], on_signal, signums[i]);
+        if (signums[i] != SIGHUP || !pd_signal_is_ignored(SIGHUP))
+            uv_signal_start(&g->signals[i], on_signal, signums[i]);
     }
 }
 

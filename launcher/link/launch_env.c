@@ -18,6 +18,11 @@ int client_env_check_launch(const struct client_env *c, struct pd_err *err) {
         if (h->local)
             return pd_fail(err, PD_ECONF, "%s: hosts has a local node, which launch does not start",
                            from);
+        if (h->from[PD_HOST_ROOT_DIR])
+            return pd_fail(err, PD_ECONF,
+                           "%s: launch starts the same words on each node, so it needs the same "
+                           "root_dir (%%n is the rank)",
+                           h->from[PD_HOST_ROOT_DIR]);
         if (h->user || h->port)
             return pd_fail(err, PD_ECONF,
                            "%s: %s has a user or a port, which launch does not use: it would have "

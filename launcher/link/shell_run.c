@@ -302,7 +302,8 @@ int shell_run(struct client_env *c, struct shell_job *job, const struct shell_ev
         for (size_t i = 0; i < N_SIGNALS; i++) {
             uv_signal_init(&c->loop, &r.signals[i]);
             r.signals[i].data = &r;
-            uv_signal_start(&r.signals[i], on_signal, signums[i]);
+            if (signums[i] != SIGHUP || !pd_signal_is_ignored(SIGHUP))
+                uv_signal_start(&r.signals[i], on_signal, signums[i]);
         }
         r.n_open = 1; /* until all hosts have begun */
         for (size_t i = 0; i < c->hosts.n; i++)

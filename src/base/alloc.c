@@ -70,6 +70,11 @@ void pd_secret_free(void *p, size_t n) {
     munmap(p, whole_pages(n));
 }
 
+int pd_signal_is_ignored(int signum) {
+    struct sigaction a;
+    return !sigaction(signum, NULL, &a) && a.sa_handler == SIG_IGN;
+}
+
 void pd_hide_process(void) {
 #ifndef __SANITIZE_ADDRESS__ /* the search for leaks traces the process */
     prctl(PR_SET_DUMPABLE, 0);

@@ -32,6 +32,9 @@ void pd_secret_pages(const void *p, size_t n);
 void *pd_secret_new(size_t n);
 void pd_secret_free(void *p, size_t n); /* NULL is fine */
 
+/* 1: whoever started this process has set the signal to be ignored, as nohup does with SIGHUP. */
+int pd_signal_is_ignored(int signum);
+
 /* The kernel dumps no core of this process. Processes of the same user cannot read its memory, and
  * only root can see its /proc/PID/fd and environ. A program that it starts is not affected. */
 void pd_hide_process(void);

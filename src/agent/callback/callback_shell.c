@@ -13,7 +13,7 @@ struct callback_shell {
     uv_pipe_t pipes[N_PIPES];
     uv_timer_t timer; /* after the loss of the connection: TERM, then KILL */
     uv_shutdown_t shut;
-    int n_handles, plain, exited, n_eof, closing, stopped, signal;
+    int n_handles, plain, exited, n_eof, closing, stopped, ends, signal;
     int64_t status;
     size_t queued; /* bytes for standard input */
     void (*over)(void *);
@@ -75,6 +75,8 @@ static void on_exit_cb(uv_process_t *p, int64_t status, int sig) {
     s->exited = 1;
     s->status = status & 255;
     s->signal = sig;
+    if (s->ends && !kill(-p->pid, 0))
+        return; /* on_kill ends the rest of the group */
     if (!s->c && !s->closing)
         close_all(s);
     maybe_end(s);
@@ -165,11 +167,15 @@ void callback_shell_frame(struct callback_shell *s, const struct wire_frame *f) 
 
 static void on_kill(uv_timer_t *t) {
     struct callback_shell *s = t->data;
+    s->ends = 0;
     kill(-s->process.pid, SIGKILL);
+    if (s->exited)
+        close_all(s);
 }
 
 static void on_term(uv_timer_t *t) {
     struct callback_shell *s = t->data;
+    s->ends = 1; /* until KILL */
     kill(-s->process.pid, SIGTERM);
     uv_timer_start(t, on_kill, KILL_MS, 0);
 }

@@ -63,6 +63,11 @@ expect 0 x 'seq 200000'
 [ "$(sed -n '/^1$/,$p' <<<"$OUT" | cksum)" = "$(seq 200000 | cksum)" ] || die "much output"
 expect 124 x --timeout=1 sleep 303.$$
 wait_for 20 "a command whose time is over ends" eval '! pgrep -f "^sleep 303.$$"'
+expect 124 x --timeout=1 "sh -c 'trap \"\" TERM; sleep 306.$$; sleep 1'; true"
+wait_for 20 "what ignores TERM ends, too" eval '! pgrep -f "^sleep 306.$$"'
+# a command with -x of its own
+SPARE=spare.$$ expect 0 x --launch="$mpi -x SPARE" 'echo "has $SPARE"'
+has "has spare.$$"
 expect 0 x 'env | grep -E "OMPI|PMI|PADDLECTL_LAUNCH" || echo clean'
 has clean
 expect 0 x --node=2 'setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!'
@@ -72,9 +77,20 @@ kill "$daemon" 2>/dev/null || die "a daemon was ended: $OUT"
 none_left
 
 # --- the secret is on no command line
-printf '#!/bin/sh\necho "${PADDLECTL_LAUNCH%%%% *}" >%s/secret\nexec "$@"\n' "$TMP" >spy
+cat >spy <<END
+#!/bin/bash
+# spy COMMAND...: notes both secrets, and all command lines until the command ends
+tr ' ' '\n' <<<"\$PADDLECTL_LAUNCH" | grep -oE '[0-9a-f]{64}' >$TMP/secret
+"\$@" &
+while kill -0 \$! 2>/dev/null; do
+    cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | sort -u >>$TMP/commands
+    sleep 0.02
+done
+wait \$!
+END
 chmod +x spy
-expect 0 x --launch="$TMP/spy $mpi" "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' >>$TMP/commands"
+rm -rf "$TMP"/node[0-2]/.paddlectl
+expect 0 x --launch="$TMP/spy $mpi" true
 grep -q "callback" commands || die "no command lines"
 grep -qE '^[0-9a-f]{64}$' secret || die "no secret: $(cat secret)"
 grep -qFf secret commands && die "the secret is on a command line"
@@ -160,7 +176,7 @@ kill -9 "$(pgrep -f "^mpirun .*$TMP/hostfile")" || die "no mpirun"
 wait_for 20 "paddlectl ends" eval '! kill -0 $PID 2>/dev/null'
 wait "$PID"
 status=$?
-[ $status = 1 ] || [ $status = 3 ] || die "exit status $status: $(cat run.log)"
+[ $status = 1 ] || die "exit status $status: $(cat run.log)"
 [ "$(grep -c "^paddlectl: .*mpirun was ended by signal KILL" run.log)" = 1 ] || die "$(cat run.log)"
 none_left
 

@@ -144,7 +144,8 @@ wait_for 60 "node 1 is the head" goes_on
 JOB=$(basename node1/JOB*)
 expect 0 "$ctl" stop --save --conf=conf.ini "$JOB"
 wait "$run"
-[ $? = 130 ] || [ $? = 1 ] || die "a stopped job: $(grep -v ', Batch' stopped.log)"
+status=$?
+[ $status = 130 ] || die "a stopped job: $status: $(grep -v ', Batch' stopped.log)"
 OUT=$(grep -v ', Batch' stopped.log)
 has "saved: output/pass-"
 has "to continue: paddlectl run --resume"

@@ -27,7 +27,8 @@ struct caller {
 
 static void on_open(struct net_conn *c, void *arg) {
     struct caller *k = arg;
-    const struct cb_call call = {.node = k->node, .n = k->n, .host = "a host", .token = k->token};
+    const struct cb_call call = {
+        .node = k->node, .n = k->n, .host = k->node ? "a host" : "local", .token = k->token};
     k->opened = 1;
     launch_send(c, WIRE_CB_CALL, wire_put(&wire_cb_call, &call));
 }
@@ -140,6 +141,7 @@ static void enrol_two(struct fixture *f, struct caller k[2]) {
     run_two(f, 0);
     for (int i = 0; i < 2; i++)
         run_until(f, &k[i].port);
+    assert_string_equal(launch_host(f->l, 0), "node"); /* local would be this machine */
 }
 
 static void a_secret_enrols_each_rank_once(void **state) {
@@ -173,7 +175,8 @@ static void a_secret_enrols_each_rank_once(void **state) {
 static void only_the_token_of_a_node_opens_its_calls(void **state) {
     struct fixture *f = *state;
     struct caller k[2];
-    uint8_t key[LAUNCH_KEY];
+    uint8_t key[LAUNCH_KEY], secret[LAUNCH_KEY];
+    memcpy(secret, launch_place(f->l)->secret, sizeof secret);
     enrol_two(f, k);
     assert_int_equal(pd_unhex(key, sizeof key, k[0].key), 0);
     const struct {
@@ -196,7 +199,7 @@ static void only_the_token_of_a_node_opens_its_calls(void **state) {
     /* its key is not that of the one-time secret */
     struct caller with_secret = {.node = 0};
     snprintf(with_secret.token, sizeof with_secret.token, "%s", k[0].token);
-    dial(f, &with_secret, k[0].port, f->l->place.secret);
+    dial(f, &with_secret, k[0].port, secret);
     run_until(f, &with_secret.closed);
     assert_int_equal(with_secret.opened, 0);
     launch_free(f->l);
@@ -264,11 +267,11 @@ static void a_missing_rank_is_named(void **state) {
     const struct launch_words w = {.words = words, .name = "PADDLECTL_TEST", .secret = "none"};
     struct caller k = {.node = 1, .n = 3};
     struct pd_err err = {0};
-    f->l->o.timeout_ms = 1000;
+    f->l->o.timeout_ms = 3000;
     dial(f, &k, launch_place(f->l)->port, launch_place(f->l)->secret);
     assert_int_equal(launch_run(f->l, &w, 3, labels, &err), PD_EHOST);
     assert_string_equal(
-        err.msg, "rank 0 (host a), rank 2 (host c) have not called back within 1 s: a reason");
+        err.msg, "rank 0 (host a), rank 2 (host c) have not called back within 3 s: a reason");
 }
 
 static void ranks_have_to_fit(void **state) {
