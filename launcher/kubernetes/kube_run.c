@@ -354,6 +354,8 @@ int kube_run_find(struct kube_run *r, const struct pd_options *opts, struct pd_e
     if ((rc = kube_plan_init(&r->plan, opts, err)))
         return rc;
     rc = open_ctl(r, err);
+    if (!rc)
+        kubectl_catch_signals(&r->ctl);
     json_t *list = rc ? NULL : get_runs(r, "statefulset,job,pod", err);
     rc = list ? choose_run(r, list, err) : err->code;
     if (!rc) {
@@ -365,6 +367,8 @@ int kube_run_find(struct kube_run *r, const struct pd_options *opts, struct pd_e
     if (!rc)
         take_pods(r, list);
     json_decref(list);
+    if (!rc)
+        rc = kubectl_leave_signals(&r->ctl, err);
     if (rc)
         kube_run_release(r);
     return rc;
@@ -423,6 +427,7 @@ static int is_there(struct kube_run *r, struct pd_err *err) {
 int kube_run_start(struct kube_run *r, struct pd_err *err) {
     if (open_ctl(r, err))
         return err->code;
+    kubectl_catch_signals(&r->ctl); /* to the end: the pods are deleted after a signal, too */
     int there = is_there(r, err);
     if (!err->code && there)
         tell("run %s: its pods are there, and stay", r->plan.name);

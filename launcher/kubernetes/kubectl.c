@@ -21,8 +21,9 @@ static int is_ignored(int signum) {
     return !sigaction(signum, NULL, &a) && a.sa_handler == SIG_IGN;
 }
 
+static const int signums[KUBECTL_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+
 int kubectl_open(struct kubectl *k, const struct pd_options *opts, struct pd_err *err) {
-    static const int signums[KUBECTL_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     *k = (struct kubectl){.opts = opts};
     if (uv_loop_init(&k->loop))
         return pd_fail(err, PD_EFAIL, "cannot make an event loop");
@@ -31,10 +32,28 @@ int kubectl_open(struct kubectl *k, const struct pd_options *opts, struct pd_err
     for (size_t i = 0; i < KUBECTL_SIGNALS; i++) {
         uv_signal_init(&k->loop, &k->signals[i]);
         k->signals[i].data = k;
-        if (signums[i] != SIGHUP || !is_ignored(SIGHUP))
-            uv_signal_start(&k->signals[i], on_signal, signums[i]);
     }
     return 0;
+}
+
+void kubectl_catch_signals(struct kubectl *k) {
+    for (size_t i = 0; i < KUBECTL_SIGNALS; i++)
+        if (signums[i] != SIGHUP || !is_ignored(SIGHUP))
+            uv_signal_start(&k->signals[i], on_signal, signums[i]);
+}
+
+/* A signal that came before is noted, one that comes meanwhile ends paddlectl: none is lost. */
+int kubectl_leave_signals(struct kubectl *k, struct pd_err *err) {
+    sigset_t set, old;
+    sigemptyset(&set);
+    for (size_t i = 0; i < KUBECTL_SIGNALS; i++)
+        sigaddset(&set, signums[i]);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    uv_run(&k->loop, UV_RUN_NOWAIT);
+    for (size_t i = 0; i < KUBECTL_SIGNALS; i++)
+        uv_signal_stop(&k->signals[i]);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return k->interrupted ? pd_fail(err, PD_ECANCELED, "interrupted") : 0;
 }
 
 void kubectl_close(struct kubectl *k) {
@@ -49,6 +68,7 @@ void kubectl_close(struct kubectl *k) {
 void kubectl_deaf(struct kubectl *k) {
     k->deaf = 1;
     k->interrupted = 0;
+    kubectl_catch_signals(k);
 }
 
 /* --- a call --- */

@@ -1,4 +1,4 @@
-/* kubectl.h - calls of kubectl, one at a time. Ctrl-C ends a call. */
+/* kubectl.h - calls of kubectl, one at a time. */
 #pragma once
 
 #include <uv.h>
@@ -22,6 +22,12 @@ struct kubectl {
 
 int kubectl_open(struct kubectl *k, const struct pd_options *opts, struct pd_err *err);
 void kubectl_close(struct kubectl *k);
+
+/* Ctrl-C, TERM and HUP end the calls from now on. Between calls they are only noted: whoever does
+ * anything else in between must leave them. */
+void kubectl_catch_signals(struct kubectl *k);
+/* They are as before. PD_ECANCELED: a signal came. */
+int kubectl_leave_signals(struct kubectl *k, struct pd_err *err);
 
 /* Run kubectl with these words (ended by NULL; context and namespace are added), and `input` or
  * NULL as standard input. PD_EHOST: it failed, with its message. PD_ETIMEOUT. PD_ECANCELED: a

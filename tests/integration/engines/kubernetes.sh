@@ -117,6 +117,18 @@ gone "stop from elsewhere"
 expect 0 x run --detach --run_name=kept --num_passes=150
 has "the pods stay: run_name = kept"
 wait_for 60 "the detached job's end" eval 'x ps | grep -q done'
+mkfifo never
+exec 7<>never
+for s in INT TERM HUP; do # while paddlectl reads its input
+    start reader "$ctl" exec --conf=conf.ini --stdin=never cat 7<&-
+    wait_for 30 "exec reads its input" eval 'ls -l /proc/$PID/fd | grep -q never'
+    kill -$s "$PID"
+    wait_for 10 "$s ends exec" eval '! kill -0 $PID'
+    wait "$PID"
+    status=$?
+    [ $status = $((128 + $(kill -l $s))) ] || die "$s: exit status $status: $(cat reader.log)"
+done
+exec 7<&-
 expect 0 x status
 expect 0 x logs latest
 has "kept-0/trainer"
