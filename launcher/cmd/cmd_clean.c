@@ -137,6 +137,7 @@ static void give_back(struct ask_all *g, const struct clean_cmd *c, int only_sho
     size_t n_busy = 0;
     for (size_t i = 0; i < g->c->hosts.n; i++)
         n_busy += json_array_size(json_object_get(g->nodes[i].data, "kept")) > 0;
+    g->c->engine.unsure = ask_all_n_failed(g) && !g->interrupted;
     if (ask_all_n_failed(g) || g->interrupted)
         return;
     g->c->engine.dispose = !n_busy && !only_show;
@@ -158,6 +159,8 @@ static int clean(const struct pd_options *o, struct clean_cmd *c, struct pd_err 
         if (whole) { /* ask only what runs */
             c->keep = 0;
             c->dry_run = 1;
+            for (size_t i = 0; i < cl.hosts.n; i++)
+                g.nodes[i].skip = !engine_is_up(&cl.engine, i);
         }
         ask_all_run(&g, on_connected, c);
         if (whole)
@@ -195,7 +198,8 @@ int cmd_clean(int argc, char **argv) {
                  "killed, the processes that it left behind are ended first.\n"
                  "\n"
                  "With engine = kubernetes the command deletes the pods, unless a job runs on "
-                 "them.\n",
+                 "them. A pod that does not run has no job. If a pod that runs does not answer, "
+                 "the command of kubectl that deletes all is printed.\n",
         .examples = "paddlectl clean --dry-run\twhat would be removed\n"
                     "paddlectl clean --keep=0\tremoves all jobs that have ended\n",
         .extra = extra,

@@ -57,6 +57,10 @@ const char *engine_address(const struct engine_run *run, size_t i) {
     return run->engine->address ? run->engine->address(run, i) : NULL;
 }
 
+int engine_is_up(const struct engine_run *run, size_t i) {
+    return !run->engine->is_up || run->engine->is_up(run, i);
+}
+
 int engine_manifest(struct pd_buf *out, const struct pd_options *o, struct pd_err *err) {
     const struct engine *e = engine_table[o->engine];
     return e->manifest

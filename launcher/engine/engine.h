@@ -20,6 +20,7 @@ struct engine_run {
     char *hosts;                 /* out: the list in place of the option `hosts`; or NULL */
     int keep;                    /* in, for release: the job goes on, or has outputs */
     int dispose;                 /* in, for release: nothing runs on the nodes, give them back */
+    int unsure;                  /* in, for release: or say how, since not all nodes answered */
 };
 
 struct engine {
@@ -34,6 +35,8 @@ struct engine {
     int (*start)(struct engine_run *run, struct pd_err *err);
     /* What `connect` calls host i, if not by its name in the list; NULL: by that name. */
     const char *(*address)(const struct engine_run *run, size_t i);
+    /* 0: nothing can run on node i, it need not be asked. */
+    int (*is_up)(const struct engine_run *run, size_t i);
     /* Append what `start` would make (YAML). */
     int (*manifest)(struct pd_buf *out, const struct pd_options *o, struct pd_err *err);
     void (*release)(struct engine_run *run); /* undoes start and prepare, also after a failure */
@@ -51,6 +54,7 @@ int engine_start(struct engine_run *run, struct pd_err *err);
 /* 1: the engine has nodes only because `start` made them. */
 int engine_makes_nodes(const struct pd_options *o);
 const char *engine_address(const struct engine_run *run, size_t i);
+int engine_is_up(const struct engine_run *run, size_t i);
 /* PD_EUSAGE: this engine makes nothing. */
 int engine_manifest(struct pd_buf *out, const struct pd_options *o, struct pd_err *err);
 void engine_release(struct engine_run *run);

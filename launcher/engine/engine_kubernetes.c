@@ -45,6 +45,12 @@ static void release(struct engine_run *run) {
                 "'paddlectl clean' deletes them (or %s)\n",
                 k->plan.name, command.failed ? "" : (char *)command.data);
         pd_buf_release(&command);
+    } else if (k && run->unsure) {
+        kube_run_put_delete(k, &command);
+        pd_put_u8(&command, 0);
+        fprintf(stderr, "paddlectl: the pods stay, since a job may run there; delete them: %s\n",
+                command.failed ? "" : (char *)command.data);
+        pd_buf_release(&command);
     } else if (k && (k->made || run->dispose)) {
         if (!kube_run_delete(k) && run->dispose)
             fprintf(stderr, "paddlectl: run %s: the pods are deleted\n", k->plan.name);
@@ -79,6 +85,11 @@ static const char *address(const struct engine_run *run, size_t i) {
     return *k->pod[i] ? k->pod[i] : NULL;
 }
 
+static int is_up(const struct engine_run *run, size_t i) {
+    const struct kube_run *k = run->state;
+    return k->started[i];
+}
+
 static int manifest(struct pd_buf *out, const struct pd_options *o, struct pd_err *err) {
     struct kube_run k;
     int rc = kube_run_plan(&k, o, err);
@@ -99,5 +110,6 @@ const struct engine engine_kubernetes = {.name = "kubernetes",
                                          .prepare = prepare,
                                          .start = start,
                                          .address = address,
+                                         .is_up = is_up,
                                          .manifest = manifest,
                                          .release = release};

@@ -66,8 +66,12 @@ static int node_of_pod(const struct kube_plan *p, const json_t *pod) {
     return pd_parse_i64(text, 0, INT32_MAX, &n) ? -1 : node_of(p, server, n);
 }
 
+static const char *phase_of(const json_t *pod) {
+    return text_of(json_object_get(pod, "status"), "phase");
+}
+
 static int is_alive(const json_t *pod) {
-    const char *phase = text_of(json_object_get(pod, "status"), "phase");
+    const char *phase = phase_of(pod);
     return !part(pod, "metadata", "deletionTimestamp") && strcmp(phase, "Failed") != 0 &&
            strcmp(phase, "Succeeded") != 0;
 }
@@ -100,7 +104,7 @@ static int reason_of(const json_t *pod, char *out, size_t cap) {
         text = text_of(place, "message");
     }
     if (!*reason)
-        reason = text_of(json_object_get(pod, "status"), "phase");
+        reason = phase_of(pod);
     pd_fmt(out, cap, "%.60s%s%.300s", reason, *text ? ": " : "", text);
     for (size_t i = 0; i < sizeof hopeless / sizeof hopeless[0]; i++)
         if (!strcmp(reason, hopeless[i]))
@@ -134,18 +138,26 @@ static void run_selector(const struct kube_run *r, char *out, size_t cap) {
     pd_fmt(out, cap, KUBE_MANAGED "," KUBE_RUN_LABEL "=%s", r->plan.name);
 }
 
+static int make_tables(struct kube_run *r, struct pd_err *err) {
+    r->pod = pd_calloc((size_t)r->plan.n_nodes, sizeof *r->pod);
+    r->started = pd_calloc((size_t)r->plan.n_nodes, 1);
+    return r->pod && r->started ? 0 : pd_oom(err, "the pods");
+}
+
 /* Note the pods' names. Returns the number of pods that are ready. */
 static int take_pods(struct kube_run *r, const json_t *list) {
     const json_t *pod;
     size_t i;
     int n = 0;
     memset(r->pod, 0, (size_t)r->plan.n_nodes * sizeof *r->pod);
+    memset(r->started, 0, (size_t)r->plan.n_nodes);
     json_array_foreach (json_object_get(list, "items"), i, pod) {
         int id =
             !strcmp(text_of(pod, "kind"), "Pod") && is_alive(pod) ? node_of_pod(&r->plan, pod) : -1;
         if (id < 0)
             continue;
         pd_fmt(r->pod[id], KUBE_POD, "%s", text_of(json_object_get(pod, "metadata"), "name"));
+        r->started[id] = strcmp(phase_of(pod), "Pending") != 0;
         n += is_ready(pod);
     }
     return n;
@@ -362,8 +374,8 @@ int kube_run_find(struct kube_run *r, const struct pd_options *opts, struct pd_e
         count_wanted(list, r->plan.name, &n_servers, &n_others);
         rc = kube_plan_size(&r->plan, n_servers, n_others, err);
     }
-    if (!rc && !(r->pod = pd_calloc((size_t)r->plan.n_nodes, sizeof *r->pod)))
-        rc = pd_oom(err, "the pods");
+    if (!rc)
+        rc = make_tables(r, err);
     if (!rc)
         take_pods(r, list);
     json_decref(list);
@@ -381,8 +393,8 @@ int kube_run_plan(struct kube_run *r, const struct pd_options *opts, struct pd_e
     int rc = kube_plan_init(&r->plan, opts, err);
     if (!rc)
         rc = kube_plan_size(&r->plan, -1, -1, err);
-    if (!rc && !(r->pod = pd_calloc((size_t)r->plan.n_nodes, sizeof *r->pod)))
-        rc = pd_oom(err, "the pods");
+    if (!rc)
+        rc = make_tables(r, err);
     if (rc)
         kube_run_release(r);
     return rc;
@@ -474,5 +486,6 @@ void kube_run_release(struct kube_run *r) {
     if (r->has_ctl)
         kubectl_close(&r->ctl);
     free(r->pod);
+    free(r->started);
     *r = (struct kube_run){0};
 }

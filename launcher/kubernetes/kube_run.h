@@ -12,6 +12,7 @@ struct kube_run {
     int has_ctl;
     int made;              /* by this paddlectl, which deletes the objects */
     char (*pod)[KUBE_POD]; /* index: node id. The pod's name now; "": there is none */
+    char *started;         /* index: node id. 1: a program may run in the pod */
 };
 
 /* A run that begins: only its plan. */

@@ -145,6 +145,18 @@ expect 0 x run --detach --run_name=second --num_passes=150
 expect 2 x ps
 has "there are 2 runs: choose with --run_name (kept, second)"
 wait_for 60 "the detached job's end" eval 'x ps --run_name=second | grep -q done'
+echo exec >"$KUBE_STATE/refuse"
+expect 3 x clean --run_name=kept
+has "the pods stay, since a job may run there; delete them:"
+has "kubectl --context test -n ml delete statefulset,job,service -l app.kubernetes.io/instance=kept"
+rm "$KUBE_STATE/refuse"
+echo full >"$KUBE_STATE/unschedulable"
+kubectl lose kept-1 # the new pod has no machine
+rm "$KUBE_STATE/unschedulable"
+echo 0 >"$KUBE_STATE/quota"
+kubectl lose second-0 # no new pod
+rm "$KUBE_STATE/quota"
+expect 255 x exec --run_name=kept true
 for name in kept second; do
     expect 0 x clean --dry-run --run_name=$name
     has "would delete the "
