@@ -290,6 +290,32 @@ static int wait_for_pods(struct kube_run *r, struct pd_err *err) {
     }
 }
 
+/* Pods of a deleted run live on until the garbage collector finds them, with the same labels and
+ * ready. A new run of that name must not take them for its own. */
+static int wait_for_old_pods(struct kube_run *r, struct pd_err *err) {
+    const uint64_t begin_ns = pd_mono_ns();
+    char selector[200];
+    int told = 0;
+    run_selector(r, selector, sizeof selector);
+    for (;;) {
+        json_t *list = get(&r->ctl, "pods", selector, err);
+        size_t n = json_array_size(json_object_get(list, "items"));
+        json_decref(list);
+        if (err->code || !n)
+            return err->code;
+        if (!told++)
+            tell("run %s: waiting for the end of %zu pods of an earlier run of this name",
+                 r->plan.name, n);
+        if ((double)(pd_mono_ns() - begin_ns) >= r->plan.opts->pod_timeout * 1e9)
+            return pd_fail(err, PD_EHOST,
+                           "run %s: %zu pods of an earlier run of this name did not end within "
+                           "%g s: use another run_name",
+                           r->plan.name, n, r->plan.opts->pod_timeout);
+        if (kubectl_pause(&r->ctl, POLL_MS, err))
+            return err->code;
+    }
+}
+
 /* --- runs that are there --- */
 
 /* The numbers of pods that the controllers want. */
@@ -441,6 +467,8 @@ int kube_run_start(struct kube_run *r, struct pd_err *err) {
         return err->code;
     kubectl_catch_signals(&r->ctl); /* to the end: the pods are deleted after a signal, too */
     int there = is_there(r, err);
+    if (!err->code && !there && *r->plan.opts->run_name)
+        wait_for_old_pods(r, err);
     if (!err->code && there)
         tell("run %s: its pods are there, and stay", r->plan.name);
     else if (!err->code && !apply(r, err))

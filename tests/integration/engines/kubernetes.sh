@@ -167,6 +167,18 @@ gone clean
 expect 2 x ps
 has "Kubernetes has no pods of"
 
+# --- the same name again, while the pods of the deleted run are still there
+echo 4 >"$KUBE_STATE/collect"
+expect 0 x run --run_name=again
+expect 0 x run --run_name=again
+has "run again: waiting for the end of 3 pods of an earlier run of this name"
+expect 3 x run --run_name=again --pod_timeout=1
+has "run again: 3 pods of an earlier run of this name did not end within 1 s"
+rm "$KUBE_STATE/collect"
+wait_for 30 "the garbage collection" eval \
+    '[ "$(kubectl get pod -l app.kubernetes.io/instance=again -o json | grep -c again-0)" = 0 ]'
+gone "the same name again"
+
 # --- a stopped job with a saved model: the pods stay until it is fetched, or the job goes on there
 start run "$ctl" run --conf=conf.ini --num_passes=100000 --saving_period=1
 wait_for 60 "a saved model" grep -q "Saved output/pass-00002" run.log
