@@ -5,7 +5,7 @@
  */
 #include "launcher/kubernetes/kube_run.h"
 
-enum { POLL_FIRST_MS = 100, POLL_MS = 1000, SHOW_NS = 2000000000 };
+enum { UID_MAX = 64, POLL_FIRST_MS = 100, POLL_MS = 1000, SHOW_NS = 2000000000 };
 
 static const char *text_of(const json_t *o, const char *name) {
     const char *s = json_string_value(json_object_get(o, name));
@@ -170,9 +170,11 @@ struct pod_wait {
     uint64_t begin_ns, shown_ns;
     char shown[400]; /* the last progress */
     int n_ready;
-    int node;        /* a node without a ready pod */
-    char why[400];   /* what it waits for */
-    char event[400]; /* the text of the newest warning about it */
+    int node;               /* a node without a ready pod */
+    char uid[UID_MAX];      /* of its pod; "": there is none */
+    char owner[2][UID_MAX]; /* the controllers' uids; index: server */
+    char why[400];          /* what it waits for */
+    char event[400];        /* the text of the newest warning about it */
     int hopeless;
 };
 
@@ -181,6 +183,7 @@ static void find_culprit(struct pod_wait *w, const json_t *list) {
     size_t i;
     struct kube_run *r = w->r;
     w->node = -1;
+    *w->uid = 0;
     for (int id = 0; id < r->plan.n_nodes && w->node < 0; id++)
         if (!*r->pod[id])
             w->node = id;
@@ -194,6 +197,7 @@ static void find_culprit(struct pod_wait *w, const json_t *list) {
         if (w->node >= 0 && !bad)
             continue;
         w->node = id;
+        pd_fmt(w->uid, UID_MAX, "%s", text_of(json_object_get(pod, "metadata"), "uid"));
         pd_fmt(w->why, sizeof w->why, "%s", why);
         w->hopeless = bad;
         if (bad)
@@ -201,17 +205,19 @@ static void find_culprit(struct pod_wait *w, const json_t *list) {
     }
 }
 
-/* 1: the event is about this pod, or about the controller that does not make it. */
-static int concerns(const struct pod_wait *w, const char *object) {
-    char label[KUBE_POD];
-    const char *pod = w->r->pod[w->node];
-    kube_run_label(w->r, w->node, label);
-    if (*pod)
-        return !strcmp(object, pod);
-    *strrchr(label, '-') = 0;
-    return !strcmp(object, label);
+static int find_owners(struct pod_wait *w, const char *selector, struct pd_err *err) {
+    json_t *list = get(&w->r->ctl, "statefulset,job", selector, err);
+    const json_t *o;
+    size_t i;
+    json_array_foreach (json_object_get(list, "items"), i, o)
+        pd_fmt(w->owner[!strcmp(text_of(o, "kind"), "StatefulSet")], UID_MAX, "%s",
+               text_of(json_object_get(o, "metadata"), "uid"));
+    json_decref(list);
+    return err->code;
 }
 
+/* Events outlive their objects by an hour, so the uid counts: that of the pod, or of the controller
+ * that does not make it. A name may be that of an earlier run. */
 static int find_event(struct pod_wait *w, struct pd_err *err) {
     const char *const words[] = {"get",  "events", "--field-selector", "type=Warning", "-o",
                                  "json", NULL};
@@ -220,21 +226,23 @@ static int find_event(struct pod_wait *w, struct pd_err *err) {
     if (kubectl_call(&w->r->ctl, words, NULL, err))
         return err->code;
     json_t *list = json_loads(w->r->ctl.out.data ? (char *)w->r->ctl.out.data : "", 0, NULL);
-    const char *newest = "";
+    const char *newest = "", *uid = *w->uid ? w->uid : w->owner[(int)w->r->plan.server[w->node]];
+    int forbidden = 0;
     *w->event = 0;
     json_array_foreach (json_object_get(list, "items"), i, e) {
         const char *at = text_of(e, "lastTimestamp");
         if (!*at)
             at = text_of(e, "eventTime");
-        if (!concerns(w, text_of(json_object_get(e, "involvedObject"), "name")) ||
+        if (strcmp(text_of(json_object_get(e, "involvedObject"), "uid"), uid) != 0 ||
             strcmp(at, newest) < 0)
             continue;
         newest = at;
         pd_fmt(w->event, sizeof w->event, "%.380s", text_of(e, "message"));
         /* a quota, or a rule of the cluster */
-        w->hopeless |= !strcmp(text_of(e, "reason"), "FailedCreate") &&
-                       strstr(text_of(e, "message"), "forbidden") != NULL;
+        forbidden = !strcmp(text_of(e, "reason"), "FailedCreate") &&
+                    strstr(text_of(e, "message"), "forbidden") != NULL;
     }
+    w->hopeless |= forbidden;
     json_decref(list);
     return 0;
 }
@@ -267,6 +275,8 @@ static int wait_for_pods(struct kube_run *r, struct pd_err *err) {
     char selector[200];
     uint64_t pause = POLL_FIRST_MS;
     run_selector(r, selector, sizeof selector);
+    if (find_owners(&w, selector, err))
+        return err->code;
     for (;;) {
         json_t *list = get(&r->ctl, "pods", selector, err);
         if (!list)

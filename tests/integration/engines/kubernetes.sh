@@ -232,7 +232,13 @@ rm "$KUBE_STATE/quota"
 echo '0/3 nodes are available: 3 Insufficient memory.' >"$KUBE_STATE/unschedulable"
 never 'b-0: the pod did not start within 1 s: Unschedulable: 0/3 nodes are available: 3 Insuff' \
     --pod_timeout=1
+has_not "Failed to pull"
 rm "$KUBE_STATE/unschedulable"
+# the events of the runs above are still there
+echo 2 silently >"$KUBE_STATE/quota"
+never 'b-trainer-0: the pod did not start within 2 s: the pod does not exist yet' --pod_timeout=2
+has_not forbidden
+rm "$KUBE_STATE/quota"
 echo apply >"$KUBE_STATE/refuse"
 never 'kubectl apply failed: Error from server (Forbidden)'
 echo exec >"$KUBE_STATE/refuse"

@@ -26,7 +26,7 @@ contexts: [{name: test, context: {cluster: c, user: u}}]
 def shown(o, version):
     o = {k: v for k, v in o.items() if k != "x"}
     o["apiVersion"] = version
-    o["metadata"] = dict(o["metadata"], namespace="ml", uid="1", resourceVersion="1")
+    o["metadata"] = {"uid": "1", **o["metadata"], "namespace": "ml", "resourceVersion": "1"}
     return o
 
 
