@@ -9,11 +9,12 @@
 enum { PORTS_MAX = 128, GRACE_S = 5, STARTUP_S = 60, RECREATE = 1000 };
 
 /* The program of a pod. As process 1 the shell collects the processes whose parents have ended; it
- * would ignore TERM without the trap. The folder keeps others out: /tmp of an image has the sticky
+ * would ignore TERM without the trap. With status 0 an evicted pod would count as done, and its Job
+ * would not make it again. The folder keeps others out: /tmp of an image has the sticky
  * bit, an emptyDir lets everybody write. */
 #define HOME "/tmp/home"
 #define WAIT                                                                                  \
-    "umask 077; mkdir -p \"$HOME\"; trap \"exit 0\" TERM INT; while :; do sleep 3600 & wait " \
+    "umask 077; mkdir -p \"$HOME\"; trap \"exit 1\" TERM INT; while :; do sleep 3600 & wait " \
     "$!; done"
 #define CAN_WRITE "test -w \"$HOME\" && test -w /dev/shm"
 

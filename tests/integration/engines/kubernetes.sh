@@ -71,6 +71,23 @@ ls output/latest/pass-00001 >/dev/null || die "no model: $(find output)"
 rm "$KUBE_STATE/lose"
 gone "a run"
 
+# --- a pod that is evicted has not done its part of the Job
+for kind in Job StatefulSet; do
+    /usr/bin/python3 - "$KUBE_STATE/applied" $kind >pod.sh <<'END' || die "no $kind"
+import json, sys
+o = next(o for o in json.load(open(sys.argv[1]))["items"] if o["kind"] == sys.argv[2])
+print(o["spec"]["template"]["spec"]["containers"][0]["command"][2])
+END
+    start pod env HOME="$TMP/evicted" sh pod.sh
+    wait_for 30 "the pod waits" pgrep -P "$PID" sleep
+    sleeper=$(pgrep -P "$PID" sleep)
+    kill "$PID"
+    wait "$PID"
+    status=$?
+    kill "$sleeper"
+    [ $status = 1 ] || die "a pod of the $kind ends with status $status after TERM"
+done
+
 # --- a silent command outlives the limit of idle streams, beside the parts below
 mkdir idle
 echo 23 >idle/idle
