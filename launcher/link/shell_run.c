@@ -26,10 +26,10 @@ static const char watch[] =
 
 /* Behind `connect` (transport/connect.h) /bin/sh reads this line from stdin, whose end is the loss
  * of the connection: a container has no sshd. The first process passes the input on, N bytes. The
- * watch is its child. paddlectl writes nothing but the input, so the end of stdin is the next
- * event. If the shell still lives a second later, the watch ends the shell's session, if the shell
- * began it or the process that started the shell did: a container's session 0, or that of a
- * service, has other processes. Otherwise it ends the shell and its descendants. */
+ * watch is its child. Behind the input paddlectl writes only empty lines, which the watch skips
+ * until the end of stdin. If the shell still lives a second later, the watch ends the shell's
+ * session, if the shell began it or the process that started the shell did: a container's session
+ * 0, or that of a service, has other processes. Otherwise it ends the shell and its descendants. */
 static const char connect_watch[] =
     "exec 3<&0; { head -c %zu <&3; (trap \"\" HUP INT TERM; umask 077; cd /; " WATCH_FUNCTIONS
     "d() { for q in /proc/[0-9]*; do q=${q#/proc/}; case $q in $m) ;; *) "

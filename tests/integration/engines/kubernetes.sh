@@ -90,14 +90,14 @@ done
 
 # --- a silent command outlives the limit of idle streams, beside the parts below
 mkdir idle
-echo 23 >idle/idle
+echo 40 >idle/idle
 KUBE_STATE=$TMP/idle kubectl --context test -n ml apply -f - <"$KUBE_STATE/applied"
 on_cleanup() {
     kubectl end >/dev/null
     KUBE_STATE=$TMP/idle kubectl end >/dev/null
 }
 start silent env KUBE_STATE="$TMP/idle" "$ctl" exec --conf=conf.ini --run_name=same \
-    'sleep 27; echo still here'
+    'sleep 50; echo still here'
 silent=$PID
 
 # --- Ctrl-C while the pods start, and while the job runs
