@@ -16,11 +16,6 @@ static void on_signal(uv_signal_t *s, int signum) {
     uv_stop(&k->loop);
 }
 
-static int is_ignored(int signum) {
-    struct sigaction a;
-    return !sigaction(signum, NULL, &a) && a.sa_handler == SIG_IGN;
-}
-
 static const int signums[KUBECTL_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
 
 int kubectl_open(struct kubectl *k, const struct pd_options *opts, struct pd_err *err) {
@@ -38,7 +33,7 @@ int kubectl_open(struct kubectl *k, const struct pd_options *opts, struct pd_err
 
 void kubectl_catch_signals(struct kubectl *k) {
     for (size_t i = 0; i < KUBECTL_SIGNALS; i++)
-        if (signums[i] != SIGHUP || !is_ignored(SIGHUP))
+        if (signums[i] != SIGHUP || !pd_signal_is_ignored(SIGHUP))
             uv_signal_start(&k->signals[i], on_signal, signums[i]);
 }
 
