@@ -104,10 +104,13 @@ static int read_cpus(struct worker *w, struct pd_err *err) {
     return rc;
 }
 
-/* trainer_count = auto: one thread for each physical core that this process may use. */
+/* trainer_count = auto: one thread for each physical core that this process may use. A step of
+ * Slurm may have fewer CPUs than the kernel lets its processes use. */
 static int count_threads(struct pd_options *o, struct pd_err *err) {
     struct pd_cpuset may, cores = {{0}};
     struct pd_cpus cpus;
+    const char *slurm = getenv("SLURM_CPUS_ON_NODE");
+    int64_t most = MAX_THREADS;
     if (o->trainer_count > 0)
         return 0;
     if (pd_cpuset_mine(&may))
@@ -118,8 +121,9 @@ static int count_threads(struct pd_options *o, struct pd_err *err) {
         return rc;
     for (int i = 0; i < cpus.n; i++)
         pd_cpuset_add(&cores, cpus.v[i].core);
-    o->trainer_count =
-        pd_cpuset_count(&cores) < MAX_THREADS ? pd_cpuset_count(&cores) : MAX_THREADS;
+    if (slurm && pd_parse_i64(slurm, 1, MAX_THREADS, &most))
+        most = MAX_THREADS;
+    o->trainer_count = pd_cpuset_count(&cores) < most ? pd_cpuset_count(&cores) : most;
     pd_cpus_release(&cpus);
     return 0;
 }

@@ -300,7 +300,7 @@ int cmd_conf(int argc, char **argv) {
             "paddlectl conf --num_passes=5\tthe origin of each value, and the effect of an option\n"
             "paddlectl conf --nodes\twhat the list of hosts expands to\n"
             "paddlectl conf --model\tchecks train.ini, and shows the size of its network\n",
-        .sections = "cluster kubernetes ssh job train",
+        .sections = "cluster slurm kubernetes ssh job train",
         .who = PD_LAUNCHER,
         .extra = extra,
         .needs_conf = 1,

@@ -20,13 +20,8 @@ static int add_words(struct pd_options *o, const char *const *words, int n, stru
                        "trainer_command, or leave out the --");
     pd_put_fmt(&b, "%s", o->trainer_command);
     for (int i = 0; i < n; i++) {
-        pd_put_fmt(&b, " '");
-        for (const char *s = words[i]; *s; s++)
-            if (*s == '\'')
-                pd_put_fmt(&b, "'\\''");
-            else
-                pd_put_u8(&b, (uint8_t)*s);
-        pd_put_u8(&b, '\'');
+        pd_put_u8(&b, ' ');
+        pd_put_quoted(&b, words[i]);
     }
     pd_put_u8(&b, 0);
     char *command = b.failed ? NULL : pd_strdup((char *)b.data);
@@ -112,7 +107,7 @@ int cmd_run(int argc, char **argv) {
                     "paddlectl run --wait\twhen the colleagues' jobs are over\n"
                     "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n",
         .extra = extra,
-        .sections = "cluster ssh job train",
+        .sections = "cluster slurm ssh job train",
         .who = PD_LAUNCHER,
         .needs_conf = 1,
         .max_rest = n_own ? CMD_REST_MAX : 0,
@@ -125,12 +120,17 @@ int cmd_run(int argc, char **argv) {
     struct pd_err err = {0};
     if (n_rest > n_own)
         pd_fail(&err, PD_EUSAGE, "unexpected word '%s'; see 'paddlectl run --help'", rest[0]);
-    if (err.code || add_words(&o, rest, n_own, &err))
+    const struct engine_call call = {.argv = argv, .detach = f.detach, .dry_run = f.dry_run};
+    int status = 0, over = 0;
+    if (err.code || add_words(&o, rest, n_own, &err) ||
+        (over = engine_outside(&o, &call, &status, &err)) < 0)
         rc = cmd_fail(&err);
     else if (form)
         rc = print_manifest(&o, form, &err);
     else
-        rc = job_run(&o, &f);
+        rc = over ? status : job_run(&o, &f);
+    if (!over)
+        engine_ended(&o, rc);
     pd_options_release(&o);
     return rc;
 }

@@ -165,7 +165,7 @@ static void table_options(struct pd_buf *out, unsigned who, const char *section,
     }
 }
 
-static const char *const sections[] = {"cluster", "kubernetes", "ssh", "job", "train"};
+static const char *const sections[] = {"cluster", "slurm", "kubernetes", "ssh", "job", "train"};
 enum { N_SECTIONS = sizeof sections / sizeof sections[0] };
 
 static void exit_status(struct pd_buf *out, const struct cmd_line *line) {
@@ -272,6 +272,7 @@ void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) 
 void manual_ini_man(struct pd_buf *out) {
     static const char *const about[N_SECTIONS] = {
         "The machines and their roles.",
+        "The allocation that paddlectl run makes with engine = slurm.",
         "The pods of engine = kubernetes.",
         "How paddlectl reaches the machines.",
         "The workspace to send, the programs to start, the outputs to fetch.",

@@ -35,6 +35,17 @@ int engine_options(struct pd_options *o, struct pd_err *err) {
     return rc || !e->options ? rc : e->options(o, err);
 }
 
+int engine_outside(const struct pd_options *o, const struct engine_call *call, int *status,
+                   struct pd_err *err) {
+    const struct engine *e = engine_table[o->engine];
+    return e->outside ? e->outside(o, call, status, err) : 0;
+}
+
+void engine_ended(const struct pd_options *o, int status) {
+    if (engine_table[o->engine]->ended)
+        engine_table[o->engine]->ended(status);
+}
+
 int engine_prepare(struct engine_run *run, const struct pd_options *o, int begins,
                    struct pd_err *err) {
     const struct engine *e = engine_table[o->engine];
@@ -84,8 +95,7 @@ int engine_set(struct pd_options *o, const char *option, const char *value, stru
         o->origin[row].level = PD_FROM_DEFAULT;
     pd_buf_release(&now);
     snprintf(where, sizeof where, "engine = %s", engine_table[o->engine]->name);
-    return pd_options_set(o, PD_LAUNCHER, "cluster", option, value, PD_FROM_DEFAULT, where, NULL,
-                          err);
+    return pd_options_set(o, PD_LAUNCHER, NULL, option, value, PD_FROM_DEFAULT, where, NULL, err);
 }
 
 int engine_needs(const struct pd_options *o, const char *program, struct pd_err *err) {

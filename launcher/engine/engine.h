@@ -2,9 +2,10 @@
  * row of functions; what it does not need is NULL.
  *
  *     conf.ini is read ─▶ options ─▶ (client_env) prepare ─▶ the hosts are read
- *                                                                    │
- *                                                      (a job begins) start ─▶ links
- *                                                                    release ◀─ are closed
+ *                           │                                        │
+ *                           │                          (a job begins) start ─▶ links
+ *                           │                                        release ◀─ are closed
+ *                           └─▶ (paddlectl run) outside: the same command in an allocation
  *
  * Everything else of paddlectl is the same with each engine. */
 #pragma once
@@ -12,6 +13,12 @@
 #include "conf/options.h"
 
 struct engine;
+
+/* paddlectl run, for `outside`. */
+struct engine_call {
+    char *const *argv; /* "run", its words, NULL */
+    int detach, dry_run;
+};
 
 struct engine_run {
     const struct engine *engine; /* NULL: nothing to release */
@@ -28,6 +35,11 @@ struct engine {
     /* Sets options that the user did not set (engine_set). Without an effect outside of *o: each
      * subcommand calls it, also `paddlectl conf`. */
     int (*options)(struct pd_options *o, struct pd_err *err);
+    /* paddlectl run. 0: this process is where the job can start. 1: the command has run elsewhere,
+     * and *status is its exit status. */
+    int (*outside)(const struct pd_options *o, const struct engine_call *call, int *status,
+                   struct pd_err *err);
+    void (*ended)(int status); /* paddlectl run, which `outside` let begin, ends so */
     /* Before the hosts are read, for a subcommand that talks to nodes. It checks that the engine
      * is installed (PD_ENOENT), and makes what the connections need. */
     int (*prepare)(struct engine_run *run, const struct pd_options *o, struct pd_err *err);
@@ -47,6 +59,9 @@ extern const struct engine *const engine_table[PD_N_ENGINES];
 
 /* May be called again when o->engine has changed, since the values have the default's level. */
 int engine_options(struct pd_options *o, struct pd_err *err);
+int engine_outside(const struct pd_options *o, const struct engine_call *call, int *status,
+                   struct pd_err *err);
+void engine_ended(const struct pd_options *o, int status);
 /* After a failure there is nothing to release. */
 int engine_prepare(struct engine_run *run, const struct pd_options *o, int begins,
                    struct pd_err *err);
@@ -63,7 +78,7 @@ void engine_release(struct engine_run *run);
 
 extern const struct engine engine_slurm, engine_kubernetes, engine_mpi;
 
-/* Set an option of [cluster] unless it has a value of the user. The origin is "engine = NAME". */
+/* Set an option unless it has a value of the user. The origin is "engine = NAME". */
 int engine_set(struct pd_options *o, const char *option, const char *value, struct pd_err *err);
 /* PD_ENOENT: `program` is not in PATH. */
 int engine_needs(const struct pd_options *o, const char *program, struct pd_err *err);

@@ -83,7 +83,8 @@ static int wait_until(pid_t pid, uint64_t end, int *status) {
 }
 
 /* The command has the process group of paddlectl: Ctrl-C ends both. */
-static int run(const char *command, const char *where, struct pd_buf *out, struct pd_err *err) {
+int host_source_run(const char *command, const char *where, struct pd_buf *out,
+                    struct pd_err *err) {
     int fd[2], status = 0, rc;
     pid_t pid;
     int e = start(command, fd, &pid);
@@ -125,7 +126,7 @@ static int read_command(const char *text, size_t n, const char *where, struct pd
     char *command = strndup(text + 2, n - 3);
     if (!command)
         return pd_fail(err, PD_ENOMEM, "%s: out of memory", where);
-    int rc = run(command, where, out, err);
+    int rc = host_source_run(command, where, out, err);
     pd_put_u8(out, 0);
     if (!rc && out->failed)
         rc = pd_fail(err, PD_ENOMEM, "%s: out of memory", where);

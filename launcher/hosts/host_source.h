@@ -13,7 +13,11 @@ enum { HOST_SOURCE_MS = 60000, HOST_SOURCE_MAX = 4 << 20 };
 /* 1: hosts = mpi, the ranks of `launch`, which are known only when they run. */
 int host_source_is_launch(const struct pd_options *opts);
 
-/* As hosts_load, which takes these for names of hosts. A command may take HOST_SOURCE_MS; its
- * standard error is that of this process. PD_ECONF also: the command fails, or prints no host, too
- * much, or a NUL; there is no allocation. */
+/* Append what a command of /bin/sh prints. Messages begin with `where`. PD_ECONF: it fails, takes
+ * longer than HOST_SOURCE_MS, or prints too much or a NUL. */
+int host_source_run(const char *command, const char *where, struct pd_buf *out, struct pd_err *err);
+
+/* As hosts_load, which takes these for names of hosts. Standard error of a command is that of this
+ * process. PD_ECONF also: the command fails (host_source_run) or prints no host; there is no
+ * allocation. */
 int host_source_load(struct hosts *out, const struct pd_options *opts, struct pd_err *err);

@@ -390,7 +390,9 @@ static void on_signal(uv_signal_t *s, int signum) {
                (j->phase == JOB_RUN || j->phase == JOB_FOLLOW)) {
         leave_when_possible(j);
     } else {
-        job_stop_by_user(j, signum == SIGINT ? "Ctrl-C" : strsignal(signum), signum == SIGINT);
+        job_stop_by_user(j, signum == SIGINT ? "Ctrl-C" : strsignal(signum),
+                         signum == SIGINT ||
+                             (signum == SIGTERM && j->opts->engine == PD_ENGINE_SLURM));
     }
 }
 

@@ -242,16 +242,6 @@ int root_for_local(const char *root_dir, int node, char *out, size_t cap, struct
                : 0;
 }
 
-void boot_put_quoted(struct pd_buf *b, const char *s) {
-    pd_put_u8(b, '\'');
-    for (; *s; s++)
-        if (*s == '\'')
-            pd_put(b, "'\\''", 4);
-        else
-            pd_put_u8(b, (uint8_t)*s);
-    pd_put_u8(b, '\'');
-}
-
 int boot_command(struct boot *b, const char *root, const struct agent_image *img, const char *job,
                  int start_node, unsigned lease_ms, struct pd_buf *out) {
     uint8_t random[BOOT_MARKER / 2];
@@ -272,7 +262,7 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
     pd_put(out, "exec /bin/sh -c", 15);
     for (size_t i = 0; i < n; i++) {
         pd_put_u8(out, ' ');
-        boot_put_quoted(out, words[i]);
+        pd_put_quoted(out, words[i]);
     }
     pd_put_u8(out, 0);
     return out->failed;

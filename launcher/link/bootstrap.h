@@ -69,8 +69,6 @@ enum boot_event {
     BOOT_FAIL
 };
 
-/* A word in single quotes, for /bin/sh. */
-void boot_put_quoted(struct pd_buf *b, const char *word);
 /* The command line for ssh, with its NUL. `job` is NULL, or the job to join. If start_node >= 0,
  * start `job` as this node instead: its agent waits lease_ms for its client before the job is set
  * up. */

@@ -285,7 +285,7 @@ int shell_run(struct client_env *c, struct shell_job *job, const struct shell_ev
     job->run = &r;
     r.v = pd_calloc(c->hosts.n, sizeof *r.v);
     r.line = pd_malloc(n);
-    boot_put_quoted(&quoted, job->command);
+    pd_put_quoted(&quoted, job->command);
     pd_put_u8(&quoted, 0);
     if (!quoted.failed)
         pd_put_fmt(&line, connect_watch, job->n_input, (char *)quoted.data);

@@ -245,7 +245,7 @@ void suspend_open(struct suspend *s, uv_loop_t *loop) {
     uv_signal_init(loop, &s->stop);
     uv_signal_init(loop, &s->resume);
     s->stop.data = s->resume.data = s;
-    if (view_is_live(s->view))
+    if (view_is_live(s->view) && !pd_signal_is_ignored(SIGTSTP))
         uv_signal_start(&s->stop, on_stop, SIGTSTP);
     uv_signal_start(&s->resume, on_resume, SIGCONT);
     uv_unref((uv_handle_t *)&s->stop);

@@ -95,6 +95,16 @@ void pd_put_fmt(struct pd_buf *b, const char *fmt, ...) {
     b->len += (size_t)n;
 }
 
+void pd_put_quoted(struct pd_buf *b, const char *word) {
+    pd_put_u8(b, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            pd_put(b, "'\\''", 4);
+        else
+            pd_put_u8(b, (uint8_t)*word);
+    pd_put_u8(b, '\'');
+}
+
 void pd_reader_init(struct pd_reader *r, const void *p, size_t n) {
     r->p = p;
     r->end = n ? r->p + n : r->p;

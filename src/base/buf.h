@@ -32,6 +32,8 @@ void pd_put_str(struct pd_buf *b, const char *s); /* u32 length, bytes; no NUL o
 void pd_put_blob(struct pd_buf *b, const void *p, size_t n); /* u32 length, bytes */
 void pd_put_fmt(struct pd_buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* text */
+/* Text as one word of a shell: 'it'\''s'. */
+void pd_put_quoted(struct pd_buf *b, const char *word);
 
 struct pd_reader {
     const uint8_t *p, *end;

@@ -18,7 +18,8 @@ static const struct pd_option table[] = {
      "host out; @group or @file; 'local' or 'local*3' for this machine; $(COMMAND): what it "
      "prints; slurm: the nodes of the allocation; mpi: the nodes that launch starts"},
     {"cluster", "nodes", PD_INT, F(nodes), PD_LAUNCHER, "0", 0, 16384, 0, "nodes",
-     "engine = kubernetes: number of pods to start"},
+     "engine = slurm or kubernetes: number of nodes that paddlectl run asks for; in a Slurm "
+     "allocation: the least number"},
     {"cluster", "pservers", PD_STR, F(pservers), PD_LAUNCHER, "all", 0, 0, 0, "",
      "nodes that run a parameter server: all, none, a number (the first N nodes), or 'nodes "
      "0-3,7'"},
@@ -43,6 +44,19 @@ static const struct pd_option table[] = {
      "threads of a parameter server for dense parameters; each has a port of its own"},
     {"cluster", "ports_num_for_sparse", PD_INT, F(ports_num_for_sparse), ALL, "1", 1, 64, 0,
      "threads", "threads of a parameter server for sparse parameters; each has a port of its own"},
+
+    {"slurm", "partition", PD_STR, F(partition), PD_LAUNCHER, "", 0, 0, 0, "",
+     "partition of the allocation that paddlectl run makes; empty: Slurm's default"},
+    {"slurm", "time", PD_STR, F(time), PD_LAUNCHER, "", 0, 0, 0, "",
+     "its time limit, as for salloc: minutes, HH:MM:SS, DAYS-HH; empty: the partition's"},
+    {"slurm", "account", PD_STR, F(account), PD_LAUNCHER, "", 0, 0, 0, "",
+     "account to charge for it; empty: Slurm's default"},
+    {"slurm", "options", PD_STR, F(slurm_options), PD_LAUNCHER, "", 0, 0, 0, "",
+     "further options of salloc and sbatch, as a shell reads them: --exclusive --mem=0"},
+    {"slurm", "allocation", PD_STR, F(allocation), PD_LAUNCHER, "", 0, 0, 0, "",
+     "id of a Slurm job whose nodes to use, from outside of it"},
+    {"slurm", "save_time", PD_F64, F(save_time), PD_LAUNCHER, "60", 1, 86400, 0, "s",
+     "this long before the allocation's time limit the job saves its model and ends"},
 
     {"kubernetes", "image", PD_STR, F(image), PD_LAUNCHER, "debian:12-slim", 0, 0, 0, "",
      "image of the pods: any with /bin/sh"},

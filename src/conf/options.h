@@ -102,9 +102,11 @@ struct pd_setting {
 struct pd_options {
     /* [cluster] */
     char *hosts, *connect, *launch, *pservers, *trainers, *root_dir, *nic;
-    int64_t engine; /* enum pd_engine */
+    int64_t engine, nodes; /* enum pd_engine; 0: not given */
     int64_t port, ports_num, ports_num_for_sparse;
-    int64_t nodes;
+    /* [slurm] */
+    char *partition, *time, *account, *slurm_options, *allocation;
+    double save_time; /* seconds */
     /* [kubernetes] */
     char *image, *kube_namespace, *kube_context, *run_name, *cpu, *memory, *shm, *node_selector,
         *tolerations, *image_pull_secret;
@@ -187,9 +189,9 @@ struct pd_host_option {
 };
 extern const struct pd_host_option pd_host_keys[PD_HOST_N_KEYS];
 
-/* Read conf.ini: sections cluster, groups, host ..., kubernetes, ssh, job, env, train. PD_PATH
- * values are relative to the folder of the file. An unknown section or key, or a value out of
- * range: PD_ECONF "conf.ini:12: port is 0..65535, not '70000'". */
+/* Read conf.ini: sections cluster, groups, host ..., slurm, kubernetes, ssh, job, env, train.
+ * PD_PATH values are relative to the folder of the file. An unknown section or key, or a value out
+ * of range: PD_ECONF "conf.ini:12: port is 0..65535, not '70000'". */
 int pd_options_read_conf(struct pd_options *o, const char *path, struct pd_err *err);
 
 /* Read [train] of train.ini; the other sections belong to the model and are skipped. PD_ENOENT: no

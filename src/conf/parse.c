@@ -289,7 +289,7 @@ struct file {
     int n_seen;
 };
 
-static const char *const sections[] = {"cluster", "groups", "host", "kubernetes",
+static const char *const sections[] = {"cluster", "groups", "host", "slurm", "kubernetes",
                                        "ssh",     "job",    "env",  "train"};
 
 static int on_section(void *arg, const char *section, int line, struct pd_err *err) {
@@ -318,10 +318,11 @@ static int on_section(void *arg, const char *section, int line, struct pd_err *e
     if (near)
         return pd_fail(err, PD_ECONF, "%s: unknown section [%.100s], did you mean [%s]?", where,
                        section, near);
-    return pd_fail(err, PD_ECONF,
-                   "%s: unknown section [%.100s] (known: cluster, groups, host NAME, kubernetes, "
-                   "ssh, job, env, train)",
-                   where, section);
+    return pd_fail(
+        err, PD_ECONF,
+        "%s: unknown section [%.100s] (known: cluster, groups, host NAME, slurm, kubernetes, "
+        "ssh, job, env, train)",
+        where, section);
 }
 
 static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# engine = slurm: jobs in an allocation of a real Slurm. The way to a model, Ctrl-C, a failed
-# trainer, an allocation that is cancelled, and an srun that holds bytes back.
+# engine = slurm: jobs in allocations of a real Slurm, of the user's own and of paddlectl run. The
+# way to a model, Ctrl-C, a failed trainer, an allocation that is refused, late, cancelled, or at
+# its time limit, killed programs, batch jobs, and an srun that holds bytes back.
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/tiny_model.sh"
 ctl=$BIN/paddlectl
@@ -39,14 +40,60 @@ for i in 0 1 2; do has "sn$i: on sn$i"; done
 has "paddlectl: sn[0-2]: exit status 3"
 none_left
 
-# --- a job: the model comes back, and the allocation is free again
-expect 0 inside "$ctl" run --conf=conf.ini
+# --- one step for all nodes; a user's own connect wins
+expect 0 inside "$ctl" conf --conf=conf.ini
+has "launch = srun "
+has "--nodes=3 --ntasks=3 --ntasks-per-node=1 ; engine = slurm"
+expect 0 inside "$ctl" conf --conf=conf.ini --connect="srun -w %h"
+has "launch =  "
+
+# --- a job makes its allocation: the model comes back, the allocation is given back. Threads are as
+# many as allocated CPUs, not as those of the machine
+expect 0 "$ctl" run --conf=conf.ini --nodes=3 --trainer_count=auto
 has "3 nodes"
 has "sn2/pserver"
 ls output/latest/pass-00001 >/dev/null || die "no model: $(find output)"
 none_left
+threads() { grep -ho "[0-9]* thread(s)" root-0/JOB*/log/paddle_trainer.INFO | sort -u; }
+[ "$(threads)" = "1 thread(s)" ] || die "with 1 CPU: $(threads)"
 expect 0 inside "$ctl" ps --conf=conf.ini
 has "done"
+
+# --- no allocation: one message with the reason, nothing left
+refused() { # refused TEXT OPTION...
+    expect 3 timeout 30 "$ctl" run --conf=conf.ini "${@:2}"
+    has "paddlectl: no allocation: "
+    has "$1"
+    [ "$(wc -l <<<"$OUT")" = 1 ] || die "more than one line: $OUT"
+    [ -z "$(squeue -h)" ] || die "a request is left: $(squeue)"
+}
+refused "invalid partition specified: nosuch" --nodes=2 --partition=nosuch
+refused "Slurm cannot give it: Partition" --nodes=9
+refused "Invalid --time specification" --nodes=2 --time=soon
+refused "Memory specification can not be satisfied" --nodes=2 --slurm.options=--mem=100G
+expect 3 inside "$ctl" run --conf=conf.ini --nodes=4
+has "the Slurm allocation has 3 nodes, not 4 (--nodes)"
+mkdir bin
+ln -s "$(command -v env)" bin/env
+expect 2 env PATH="$TMP/bin" "$ctl" run --conf=conf.ini --nodes=2
+has "engine = slurm needs salloc, which is not installed here"
+expect 2 "$ctl" ps --conf=conf.ini
+has "run paddlectl in an allocation"
+
+# --- the nodes are busy: said once; Ctrl-C cancels the request
+start other salloc -Q --kill-command=TERM --nodes=3 --exclusive sleep 100
+other=$PID
+wait_for 30 "the other allocation" eval '[ -n "$(squeue -h -t R)" ]'
+start late "$ctl" run --conf=conf.ini --nodes=2
+wait_for 30 "a word about the wait" grep -q "waiting for an allocation: Slurm job" late.log
+kill -INT "$PID"
+wait "$PID"
+[ $? = 130 ] || die "Ctrl-C while waiting: $(cat late.log)"
+grep -q "stopped while waiting" late.log || die "$(cat late.log)"
+[ "$(squeue -h | wc -l)" = 1 ] || die "the request is left: $(squeue)"
+kill "$other"
+scancel --user="$(id -un)"
+none_left
 
 # --- a failed trainer: its node is named
 cat >ws/fail.sh <<END
@@ -61,25 +108,74 @@ has "the cause"
 has "sn1 (node 1), trainer 1"
 none_left
 
-# --- Ctrl-C: all ends, also what Slurm does not see
+# --- whatever ends, all ends, and the allocation is given back
 waiting() { [ "$(pgrep -fc "^sleep 307.$$")" = 3 ]; }
-start run inside "$ctl" run --conf=conf.ini --trainer_command=./wait.sh
-wait_for 60 "three trainers" waiting
-kill -INT "$(pgrep -f "^$ctl run --conf=conf.ini --trainer_command=./wait.sh")" || die "no paddlectl"
+begin() {
+    start run "$ctl" run --conf=conf.ini --nodes=3 --trainer_command=./wait.sh --save_on_stop=0 \
+        "$@"
+    wait_for 60 "three trainers" waiting
+    salloc=$(pgrep -x -P "$PID" salloc) && inner=$(pgrep -P "$salloc") || die "no salloc"
+}
+ends() { # ends STATUS TEXT
+    wait "$PID"
+    local got=$?
+    [ $got = "$1" ] && grep -q "$2" run.log || die "$got, not $1 with $2: $(cat run.log)"
+    none_left
+    wait_for 60 "paddlectl ends" eval '! pgrep -f "^$ctl run --conf=conf.ini"'
+}
+begin
+kill -INT "$PID"
+ends 130 "was stopped"
+begin
+kill -KILL "$PID"
+ends 137 "nodes"
+begin
+kill -KILL "$salloc"
+ends 1 "has ended before the job: salloc was killed"
+begin
+kill -KILL "$inner"
+ends 1 "has ended before the job: its paddlectl was killed"
+begin --attach_lease=5
+scancel "$(squeue -h -o %i)"
+ends 130 "has ended before the job$"
+
+# --- before the time limit the job saves and ends
+start run "$ctl" run --conf=conf.ini --nodes=3 --num_passes=1000000 --time=1 --save_time=52
 wait "$PID"
-status=$?
-[ $status = 130 ] || die "Ctrl-C: $status: $(cat run.log)"
+[ $? = 130 ] || die "the time limit: $(cat run.log)"
+grep -q "Terminated: saving the model" run.log || die "$(cat run.log)"
+ls output/latest/*/manifest.json >/dev/null || die "no model: $(find output/latest/)"
 none_left
 
-# --- the allocation is cancelled: the job fails, and nothing stays on the nodes
-start run inside "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=5
-wait_for 60 "three trainers" waiting
-scancel "$(squeue -h -o %i)" || die "scancel"
-wait "$PID"
-status=$?
-[ $status != 0 ] || die "a cancelled allocation ended with 0: $(cat run.log)"
+# --- --detach: a batch job. Slurm starts it again: it goes on with its last checkpoint. scancel
+batch() { # batch OPTION...: the id of the Slurm job
+    id=$("$ctl" run --conf=conf.ini --nodes=3 --detach "$@" 2>err) || die "$(cat err)"
+    [[ $id =~ ^[0-9]+$ ]] || die "the id: $id"
+    log=output/slurm-$id.log
+}
+batch
+grep -q "Slurm job $id is submitted" err || die "$(cat err)"
+wait_for 60 "the batch job is done" grep -q "paddlectl | done in" "$log"
 none_left
-wait_for 60 "paddlectl ends" eval '! pgrep -f "^$ctl run --conf=conf.ini"'
+expect 3 "$ctl" run --conf=conf.ini --nodes=3 --detach --partition=nosuch
+has "paddlectl: no batch job: invalid partition specified: nosuch"
+batch --num_passes=1000000 --saving_period=500
+wait_for 60 "a checkpoint" grep -q " | Saved " "$log"
+expect 0 "$ctl" ps --conf=conf.ini --allocation="$id"
+has "running"
+scontrol requeue "$id" || die requeue
+# Slurm lets it wait for two minutes, which the test does not.
+wait_for 60 "the job waits again" eval '[ "$(squeue -h -o "%T %r")" = "PENDING BeginTime" ]'
+sleep 1
+scontrol update JobId="$id" StartTime=now || die "scontrol update"
+wait_for 60 "a new start" grep -q "paddlectl | resuming from JOB.*: pass 500" "$log"
+scancel "$id"
+none_left
+mv ws ws-hidden
+id=$("$ctl" run --conf=conf.ini --nodes=3 --detach 2>err) || die "$(cat err)"
+wait_for 60 "the missing workspace" grep -q "paddlectl: sn0 does not see ws" "output/slurm-$id.log"
+mv ws-hidden ws
+none_left
 
 # --- without --unbuffered srun passes complete lines only: found at once, not when an agent hangs
 connect=$(inside "$ctl" conf --conf=conf.ini | sed -n 's/^connect = \(.*%h\) .*/\1/p')
