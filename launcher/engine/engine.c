@@ -29,9 +29,20 @@ static int check_hosts(const struct pd_options *o, struct pd_err *err) {
                    from->where, o->hosts, engine_table[o->engine]->name);
 }
 
+static int check_nodes(const struct pd_options *o, struct pd_err *err) {
+    if (!o->nodes || o->engine == PD_ENGINE_SLURM || o->engine == PD_ENGINE_KUBERNETES)
+        return 0;
+    return pd_fail(err, PD_ECONF,
+                   "%s: nodes is for engine = slurm and kubernetes; with engine = %s, hosts names "
+                   "the nodes",
+                   o->origin[pd_options_find("nodes", PD_LAUNCHER)].where,
+                   engine_table[o->engine]->name);
+}
+
 int engine_options(struct pd_options *o, struct pd_err *err) {
     const struct engine *e = engine_table[o->engine];
     int rc = check_hosts(o, err);
+    rc = rc ? rc : check_nodes(o, err);
     return rc || !e->options ? rc : e->options(o, err);
 }
 

@@ -129,7 +129,9 @@ row command_typo 2 "there is no command 'rnu'" "did you mean 'run'?" "ctl rnu"
 row command_unknown 2 "there is no command 'launch'" "'paddlectl help' lists them" "ctl launch"
 row help_of_nothing 2 "there is no command 'nope'" "'paddlectl help' lists them" "ctl help nope"
 row option_typo 2 "unknown option --num_pases" "did you mean --num_passes?" "ctl run --num_pases=3"
-row option_unknown 2 "unknown option --nodes" "$help" "ctl run --nodes=2"
+row option_unknown 2 "unknown option --machines" "$help" "ctl run --machines=2"
+row option_of_engine 2 "nodes is for engine = slurm and kubernetes" "hosts names the nodes" \
+    "ctl run --nodes=2"
 row option_empty 2 "--num_passes needs a value" "$help" "ctl run --num_passes"
 row option_value 2 "--num_passes: num_passes is 1..1000000 passes, not 'many'" "$help" \
     "ctl run --num_passes=many"
