@@ -204,9 +204,11 @@ int launch_run(struct launch *l, const struct launch_words *w, int n_nodes,
                const char *const *labels, struct pd_err *err) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
     l->w = w;
-    if (n_nodes && !(l->nodes = pd_calloc((size_t)n_nodes, sizeof *l->nodes)))
-        return pd_oom(err, "the nodes");
-    l->n_nodes = n_nodes;
+    if (n_nodes && !l->nodes) {
+        if (!(l->nodes = pd_calloc((size_t)n_nodes, sizeof *l->nodes)))
+            return pd_oom(err, "the nodes");
+        l->n_nodes = n_nodes;
+    }
     uv_update_time(l->loop);
     int rc = start_command(l, err);
     if (rc)
