@@ -289,9 +289,10 @@ static int wait_for_pods(struct kube_run *r, struct pd_err *err) {
         if (w.n_ready == r->plan.n_nodes)
             return 0;
         uint64_t now = pd_mono_ns();
-        if (pause > POLL_FIRST_MS && find_event(&w, err))
+        const int late = now - w.begin_ns >= limit;
+        if ((w.hopeless || late || pause > POLL_FIRST_MS) && find_event(&w, err))
             return err->code;
-        if (w.hopeless || now - w.begin_ns >= limit)
+        if (w.hopeless || late)
             return give_up(&w, err);
         show(&w, now);
         if (kubectl_pause(&r->ctl, pause, err))

@@ -43,7 +43,7 @@ else
 fi
 expect 2 x run --dry-run=xml
 has "--dry-run is 0, 1 or yaml, not 'xml'"
-expect 2 x run --engine=ssh --hosts=a --dry-run=yaml
+expect 2 x run --engine=ssh --nodes=0 --hosts=a --dry-run=yaml
 has "engine = ssh has no manifests"
 for bad in image= image='a b' cpu=two memory='2 GB' shm=x run_name=Up run_name=1a node_selector=disk \
     tolerations=a:Never namespace=A context='a b' nodes=0; do
