@@ -2,6 +2,7 @@
 #include "model_ini/model_ini.h"
 
 #include "conf/ini_file.h"
+#include "model_ini/model_ini_internal.h"
 #include "model_ini/model_ini_key.h"
 
 enum value_type { V_NAME, V_NAMES, V_TEXT, V_SIZE, V_SIZE_OR_VOCABULARY, V_NUMBER, V_BOOL };
@@ -475,101 +476,6 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     return unknown_key(ps, which, name, line, err);
 }
 
-/* --- the vocabulary file --- */
-
-/* Counts lines. The ids of <s> and <e> are their line numbers, counted from 0. */
-static int scan_vocabulary(struct model_ini *m, struct pd_err *err) {
-    struct data_ini *d = &m->data;
-    char path[PATH_MAX], word[8];
-    int absolute = d->vocabulary_file.text[0] == '/';
-    if (pd_fmt(path, sizeof path, "%s%s%s", absolute ? "" : m->dir, absolute ? "" : "/",
-               d->vocabulary_file.text))
-        return pd_fail(err, PD_ECONF, "%s:%d: path too long", m->file, d->vocabulary_file.line);
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_ECONF, errno,
-                             "%s:%d: cannot open vocabulary_file %s", m->file,
-                             d->vocabulary_file.line, path);
-    uint64_t n = 0;
-    size_t len = 0;
-    int c, last = '\n';
-    while ((c = getc_unlocked(f)) != EOF || last != '\n') {
-        if (c != '\n' && c != EOF) {
-            if (len < sizeof word)
-                word[len] = (char)c;
-            len++;
-            last = c;
-            continue;
-        }
-        /* carriage return of another system */
-        len -= len && len <= sizeof word && word[len - 1] == '\r';
-        struct ini_size *marker = len == 3 && !memcmp(word, "<s>", 3)   ? &d->start_id
-                                  : len == 3 && !memcmp(word, "<e>", 3) ? &d->end_id
-                                                                        : NULL;
-        if (marker && !marker->line) {
-            marker->value = n;
-            marker->line = d->vocabulary_file.line;
-        }
-        n++;
-        len = 0;
-        last = '\n';
-        if (c == EOF)
-            break;
-    }
-    int bad = ferror(f);
-    fclose(f);
-    if (bad)
-        return pd_fail(err, PD_EIO, "cannot read %s", path);
-    if (n == 0)
-        return pd_fail(err, PD_ECONF, "%s:%d: vocabulary_file %s is empty", m->file,
-                       d->vocabulary_file.line, path);
-    if (d->vocabulary.line && d->vocabulary.value != n)
-        return pd_fail(err, PD_ECONF, "%s:%d: vocabulary is %llu, but %s has %llu lines", m->file,
-                       d->vocabulary.line, (unsigned long long)d->vocabulary.value, path,
-                       (unsigned long long)n);
-    d->vocabulary.value = n;
-    d->vocabulary.line = d->vocabulary_file.line;
-    return 0;
-}
-
-/* --- the data --- */
-
-static const struct data_setting *data_setting(const struct model_ini *m, const char *key) {
-    for (uint32_t i = 0; i < m->n_data_settings; i++)
-        if (!*m->data_setting[i].field && !strcmp(m->data_setting[i].key, key))
-            return &m->data_setting[i];
-    return NULL;
-}
-
-/* Makes the schema, and its format and fields as names of the file. */
-static int make_schema(struct model_ini *m, struct pd_err *err) {
-    struct data_ini *d = &m->data;
-    const struct data_setting *format = data_setting(m, "format"),
-                              *fields = data_setting(m, "fields");
-    int line = 0;
-    if (!format)
-        return 0; /* nn_graph_load reports it, if it is needed */
-    int rc = data_schema_make(&m->schema, m->data_setting, m->n_data_settings, d->vocabulary.value,
-                              d->start_id.value, d->end_id.value, &line, err);
-    if (rc) {
-        char where[PATH_MAX + 20];
-        snprintf(where, sizeof where, "%s:%d", m->file, line ? line : d->line);
-        pd_err_prefix(err, "%s", where);
-        return rc;
-    }
-    d->format.line = format->line;
-    snprintf(d->format.text, sizeof d->format.text, "%s", data_schema_format(m->schema));
-    d->fields.line = fields ? fields->line : format->line;
-    if (!(d->fields.at = pd_calloc(m->schema->n_fields, sizeof *d->fields.at)))
-        return pd_fail(err, PD_ENOMEM, "%s: out of memory", m->file);
-    for (d->fields.n = 0; d->fields.n < m->schema->n_fields; d->fields.n++) {
-        struct ini_name *to = &d->fields.at[d->fields.n];
-        memcpy(to->text, m->schema->field[d->fields.n].batch.name, sizeof to->text);
-        to->line = d->fields.line;
-    }
-    return 0;
-}
-
 /* --- in and out --- */
 
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err) {
@@ -590,9 +496,9 @@ int model_ini_read(struct model_ini **out, const char *path, const char *text, s
     rc = text ? pd_ini_read_text(path, text, strlen(text), on_section, on_pair, &ps, err)
               : pd_ini_read(path, on_section, on_pair, &ps, err);
     if (!rc && m->data.vocabulary_file.line)
-        rc = scan_vocabulary(m, err);
+        rc = model_ini_scan_vocabulary(m, err);
     if (!rc)
-        rc = make_schema(m, err);
+        rc = model_ini_make_schema(m, err);
     if (rc)
         goto fail;
     *out = m;
