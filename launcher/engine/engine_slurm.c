@@ -118,7 +118,7 @@ static int outside(const struct pd_options *o, const struct engine_call *call, i
 }
 
 static int prepare(struct engine_run *run, const struct pd_options *o, struct pd_err *err) {
-    /* What salloc and sbatch were told for the tasks of a program is not meant for the agents,
+    /* The options of salloc and sbatch for the tasks of a program are not meant for the agents,
      * which need all CPUs of a node. */
     static const char *const of_tasks[] = {
         "SLURM_CPUS_PER_TASK",   "SRUN_CPUS_PER_TASK",     "SLURM_NTASKS_PER_NODE",

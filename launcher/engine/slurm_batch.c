@@ -69,7 +69,7 @@ static int put_command(struct pd_buf *b, const struct pd_options *o, const char 
     return b->failed ? pd_oom(err, "the command of sbatch") : 0;
 }
 
-/* What sbatch says, without its name, on one line. */
+/* The message of sbatch, without its name, on one line. */
 static int refused(char *text, struct pd_err *err) {
     static const char prefix[] = "sbatch: error: ";
     char why[600] = "";

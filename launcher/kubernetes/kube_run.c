@@ -89,7 +89,7 @@ static int is_ready(const json_t *pod) {
     return !strcmp(text_of(condition(pod, "Ready"), "status"), "True");
 }
 
-/* What a pod waits for. 1: it will never start. */
+/* The reason why a pod waits. 1: it will never start. */
 static int reason_of(const json_t *pod, char *out, size_t cap) {
     static const char *const hopeless[] = {"InvalidImageName",     "ErrImageNeverPull",
                                            "ImagePullBackOff",     "CreateContainerConfigError",

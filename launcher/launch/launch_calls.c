@@ -3,7 +3,7 @@
  *     gate 0   the one-time secret     CB_CALL {rank} ──▶ CB_ENROLLED {key, token, port of gate 1}
  *     gate 1   the key from gate 0     CB_CALL {rank, token}
  *
- * Gate 0 is closed when all ranks have enrolled. Whoever learns the key of gate 1 on a node cannot
+ * Gate 0 is closed when all ranks have enrolled. A process that learns the key of gate 1 cannot
  * call as another node, because of the token. A call that has proved who it is waits for a command,
  * one for each rank: a new call replaces one that waits. */
 #include <sodium.h>

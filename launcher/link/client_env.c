@@ -118,7 +118,7 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
     return *o->connect ? open_connector(c, err) : ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
 }
 
-/* What init prepares beside the hosts. */
+/* The parts that init prepares beside the hosts. */
 enum { WITH_AGENT = 1, WITH_NODES = 2, A_JOB_BEGINS = 4 };
 
 static int start_launch(struct client_env *c, int all_hosts, struct pd_err *err) {

@@ -249,6 +249,16 @@ static pid_t start_marked(char *const env[], int deaf, int *said) {
     return pid;
 }
 
+/* J1 becomes an id of this process, so that no other run of this test has the same marks. */
+static char *own(char out[64], const char *word) {
+    const char *at = word ? strstr(word, "J1") : NULL;
+    if (at)
+        snprintf(out, 64, "%.*sJ%d.%s", (int)(at - word), word, (int)getpid(), at + 2);
+    else
+        snprintf(out, 64, "%s", word ? word : "");
+    return out;
+}
+
 static void marked_processes_end(void **state) {
     static const struct {
         const char *name, *env[3];
@@ -261,15 +271,16 @@ static void marked_processes_end(void **state) {
         {"other node", {"PADDLE_JOB_ID=J1", "PADDLE_NODE_ID=21"}, 0, 1, 0},
     };
     enum { N = sizeof rows / sizeof rows[0] };
-    static const char *const marks[] = {"PADDLE_JOB_ID=J1", "PADDLE_NODE_ID=2"};
+    char mark[64], word[3][64];
+    const char *const marks[] = {own(mark, "PADDLE_JOB_ID=J1"), "PADDLE_NODE_ID=2"};
     uint64_t since = 0;
     pid_t pid[N];
     int said[N];
     (void)state;
     for (size_t i = 0; i < N; i++) {
-        char *const env[] = {(char *)(uintptr_t)rows[i].env[0], (char *)(uintptr_t)rows[i].env[1],
-                             (char *)(uintptr_t)rows[i].env[2],
-                             (char *)(uintptr_t) "PATH=/usr/bin:/bin", NULL};
+        char *const env[] = {own(word[0], rows[i].env[0]), own(word[1], rows[i].env[1]),
+                             own(word[2], rows[i].env[2]), (char *)(uintptr_t) "PATH=/usr/bin:/bin",
+                             NULL};
         char *const two[] = {env[0], env[1], env[3], NULL};
         pid[i] = start_marked(rows[i].env[2] ? env : two, rows[i].deaf, &said[i]);
         if (!rows[i].late) {
