@@ -130,6 +130,12 @@ static void spin(void) {
         uv_run(&env->core.loop, UV_RUN_NOWAIT);
 }
 
+/* As spin. A connection that has failed ends the test, because its client is freed. */
+static void spin_open(const struct far_end *far) {
+    spin();
+    assert_non_null(far->conn);
+}
+
 static void wait_ms(unsigned ms) {
     for (uint64_t end = pd_mono_ns() + ms * UINT64_C(1000000); pd_mono_ns() < end; spin())
         nanosleep(&(struct timespec){0, 1000000}, NULL);
@@ -159,7 +165,7 @@ static void ask(struct far_end *far, uint16_t type, uint16_t flags, uint64_t req
     const struct net_sec sec = {body, strlen(body)};
     far->n = 0;
     assert_int_equal(net_send(far->conn, type, flags, req, &sec, *body ? 1 : 0, NULL, NULL), 0);
-    spin();
+    spin_open(far);
 }
 
 static void begin(enum agent_mode mode) {
@@ -269,7 +275,7 @@ static void a_lease_is_renewed_by_those_who_do_not_only_look(void **state) {
 
 static struct client *client_at(int i) {
     assert_int_equal(try_open(&env->far[i]), 0);
-    spin();
+    spin_open(&env->far[i]);
     return env->last;
 }
 
@@ -338,10 +344,10 @@ static void no_memory_for_a_message(void **state) {
     (void)state;
     begin(AGENT_JOB);
     assert_int_equal(try_open(&env->far[0]), 0);
-    spin();
+    spin_open(&env->far[0]);
     env->far[0].n = 0;
     client_send(env->last, WIRE_AG_STOP, 5, NULL); /* json_pack without memory */
-    spin();
+    spin_open(&env->far[0]);
     assert_int_equal(env->far[0].n, 1);
     assert_int_equal(env->far[0].types[0], WIRE_AG_STOP);
     assert_int_equal(env->far[0].err.code, PD_ENOMEM);
@@ -357,7 +363,8 @@ static void a_client_that_leaves(void **state) {
     begin(AGENT_JOB);
     for (int i = 0; i < 2; i++)
         assert_int_equal(try_open(&env->far[i]), 0);
-    spin();
+    spin_open(&env->far[0]);
+    assert_non_null(env->far[1].conn);
     c = env->last;
     assert_int_equal(client_others(c), 1);
     client_ref(c);
@@ -377,7 +384,7 @@ static void a_job_that_is_over_says_why(void **state) {
     (void)state;
     begin(AGENT_OVER);
     assert_int_equal(try_open(&env->far[0]), 0);
-    spin();
+    spin_open(&env->far[0]);
     assert_int_equal(client_over(env->last, &err), 0);
     clients_set_over(env->all, "trainer 2 failed");
     assert_int_equal(client_over(env->last, &err), PD_EHOST);
