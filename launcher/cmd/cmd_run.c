@@ -33,6 +33,13 @@ static int add_words(struct pd_options *o, const char *const *words, int n, stru
     return 0;
 }
 
+/* Slurm and `launch` start something before the nodes are known; then a mistake would be found only
+ * after that. */
+static int check_first(const struct pd_options *o, const struct job_flags *f, struct pd_err *err) {
+    const int starts = *o->launch || o->engine == PD_ENGINE_SLURM;
+    return starts && !f->dry_run ? job_check_unstarted(o, err) : 0;
+}
+
 /* --dry-run=yaml: the manifests of an engine that makes its nodes. */
 static int print_manifest(const struct pd_options *o, const char *form, struct pd_err *err) {
     struct pd_buf b = {0};
@@ -122,7 +129,7 @@ int cmd_run(int argc, char **argv) {
         pd_fail(&err, PD_EUSAGE, "unexpected word '%s'; see 'paddlectl run --help'", rest[0]);
     const struct engine_call call = {.argv = argv, .detach = f.detach, .dry_run = f.dry_run};
     int status = 0, over = 0;
-    if (err.code || add_words(&o, rest, n_own, &err) ||
+    if (err.code || add_words(&o, rest, n_own, &err) || check_first(&o, &f, &err) ||
         (over = engine_outside(&o, &call, &status, &err)) < 0)
         rc = cmd_fail(&err);
     else if (form)

@@ -31,6 +31,10 @@ struct job_flags {
  * printed to stderr. */
 int job_run(struct pd_options *opts, const struct job_flags *flags);
 
+/* Finds errors of conf.ini and train.ini before an engine starts the nodes, whose names and number
+ * may not be known yet. What depends on them job_run checks. */
+int job_check_unstarted(const struct pd_options *opts, struct pd_err *err);
+
 /* Takes the --set of the checkpoint that `resume` names, as job_run does, but asks no host: from
  * the folder, or from the job's outputs on this machine. note: which keys, or that its hosts know
  * them;

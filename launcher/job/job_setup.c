@@ -135,28 +135,65 @@ int job_make_spec(struct job *j, struct pd_err *err) {
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 
-int job_describe(struct job *j, struct pd_err *err) {
+/* What needs no folder for outputs, and of the nodes only their number. */
+static int check_options(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
-    int rc = 0;
     if (strlen(o->job_name) > JOB_SPEC_MAX_NAME)
         return pd_fail(err, PD_ECONF, "%s is longer than %d bytes", option_source(o, "name"),
                        JOB_SPEC_MAX_NAME);
-    make_id(j->id, sizeof j->id);
-    pd_secret_pages(j->key, sizeof j->key);
-    randombytes_buf(j->key, sizeof j->key);
-    if (outputs_init(&j->out, o->outputs, NULL, j->id, option_source(o, "outputs"), err))
-        return err->code;
     j->needs_worker =
         (j->c.n_pservers && !*o->pserver_command) || (j->c.n_trainers && !*o->trainer_command);
+    j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
     if (!*o->job_workspace && !*o->job_dispatch_package &&
         j->needs_worker) /* a user's own command needs no workspace */
         return pd_fail(err, PD_ECONF,
                        "there is no workspace: give job_dispatch_package (a folder or tar archive "
                        "on this machine) or job_workspace (a folder on the nodes)");
-    if (check_roles(j, err) ||
-        (!j->flags.dry_run && outputs_try(&j->out, option_source(o, "outputs"), err)))
+    return check_roles(j, err);
+}
+
+/* Without `nodes` their number is not known: all numbers in pservers and trainers are right, and
+ * train.ini is checked as for one trainer and two pservers. */
+static int check_unstarted(struct job *j, struct pd_err *err) {
+    enum { MANY = 1 << 16 };
+    const struct pd_options *o = j->opts;
+    struct client_env *c = &j->c;
+    c->hosts.n = o->nodes ? (size_t)o->nodes : MANY;
+    int rc = client_env_roles(c, c->hosts.n, err);
+    if (!o->nodes && c->n_pservers > 2)
+        c->n_pservers = 2;
+    if (!o->nodes && c->n_trainers > 1)
+        c->n_trainers = 1;
+    rc = rc ? rc : check_options(j, err);
+    return rc || !j->sends_workspace ? rc : job_check(j, err);
+}
+
+int job_check_unstarted(const struct pd_options *o, struct pd_err *err) {
+    if (*o->resume && strcmp(o->resume, "latest"))
+        return 0; /* the earlier job's --set is not known */
+    struct job *j = pd_calloc(1, sizeof *j);
+    if (!j)
+        return pd_oom(err, "the job");
+    j->opts = j->c.opts = o;
+    int rc = check_unstarted(j, err);
+    j->c.hosts.n = 0; /* there is no list */
+    client_env_release(&j->c);
+    free(j);
+    return rc;
+}
+
+int job_describe(struct job *j, struct pd_err *err) {
+    const struct pd_options *o = j->opts;
+    int rc = check_options(j, err);
+    if (rc)
+        return rc;
+    make_id(j->id, sizeof j->id);
+    pd_secret_pages(j->key, sizeof j->key);
+    randombytes_buf(j->key, sizeof j->key);
+    if (outputs_init(&j->out, o->outputs, NULL, j->id, option_source(o, "outputs"), err))
         return err->code;
-    j->sends_workspace = !*o->job_workspace && *o->job_dispatch_package;
+    if (!j->flags.dry_run && outputs_try(&j->out, option_source(o, "outputs"), err))
+        return err->code;
     rc = job_check(j, err);
     if (!rc && !j->flags.dry_run)
         rc = job_dispatch_open(j, err);

@@ -29,17 +29,21 @@ static int check_root(const char *root, struct pd_err *err) {
     return 0;
 }
 
+int client_env_roles(struct client_env *c, size_t n_nodes, struct pd_err *err) {
+    const struct pd_options *o = c->opts;
+    int rc = hosts_parse_roles(&c->pservers, &c->n_pservers, o->pservers, n_nodes, "pservers",
+                               option_source(o, "pservers"), err);
+    return rc ? rc
+              : hosts_parse_roles(&c->trainers, &c->n_trainers, o->trainers, n_nodes, "trainers",
+                                  option_source(o, "trainers"), err);
+}
+
 /* `list`: the hosts in place of the option, or NULL. */
 static int check_hosts(struct client_env *c, const char *list, struct pd_err *err) {
     const struct pd_options *o = c->opts;
     char root[PATH_MAX];
     int rc = list ? hosts_load_list(&c->hosts, o, list, err) : host_source_load(&c->hosts, o, err);
-    if (!rc)
-        rc = hosts_parse_roles(&c->pservers, &c->n_pservers, o->pservers, c->hosts.n, "pservers",
-                               option_source(o, "pservers"), err);
-    if (!rc)
-        rc = hosts_parse_roles(&c->trainers, &c->n_trainers, o->trainers, c->hosts.n, "trainers",
-                               option_source(o, "trainers"), err);
+    rc = rc ? rc : client_env_roles(c, c->hosts.n, err);
     for (size_t i = 0; i < c->hosts.n && !rc; i++) {
         const struct host *h = &c->hosts.v[i];
         rc = root_for_node(h->root_dir, (int)i, root, sizeof root, err);

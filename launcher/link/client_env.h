@@ -31,6 +31,8 @@ void client_env_warn_plain(const struct pd_options *opts);
 int client_env_init_plain(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
 /* As client_env_init_job, but no node will be talked to: `launch` starts nothing. */
 int client_env_init_dry(struct client_env *c, const struct pd_options *opts, struct pd_err *err);
+/* Sets only the roles of *c, for that many nodes. They are released with it. */
+int client_env_roles(struct client_env *c, size_t n_nodes, struct pd_err *err);
 void client_env_release(struct client_env *c); /* call after all links are closed */
 /* 1: each host is this machine, without ssh. */
 int client_env_is_local(const struct client_env *c);

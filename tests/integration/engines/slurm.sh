@@ -68,7 +68,7 @@ refused() { # refused TEXT OPTION...
     [ -z "$(squeue -h)" ] || die "a request is left: $(squeue)"
 }
 refused "invalid partition specified: nosuch" --nodes=2 --partition=nosuch
-refused "Slurm cannot give it: Partition" --nodes=9
+refused "Slurm cannot give it: Partition" --nodes=6
 refused "Invalid --time specification" --nodes=2 --time=soon
 refused "Memory specification can not be satisfied" --nodes=2 --slurm.options=--mem=100G
 expect 3 inside "$ctl" run --conf=conf.ini --nodes=4
@@ -79,6 +79,29 @@ expect 2 env PATH="$TMP/bin" "$ctl" run --conf=conf.ini --nodes=2
 has "engine = slurm needs salloc, which is not installed here"
 expect 2 "$ctl" ps --conf=conf.ini
 has "run paddlectl in an allocation"
+
+# --- a mistake in conf.ini or train.ini is found before anything is started
+mkdir fake
+for program in salloc sbatch srun; do printf '#!/bin/sh\ntouch %s/called\n' "$TMP"; done |
+    tee fake/salloc fake/sbatch fake/srun >/dev/null
+chmod +x fake/*
+wrong() { # wrong TEXT OPTION...
+    expect 2 env PATH="$TMP/fake:$PATH" "$ctl" run --conf=conf.ini "${@:2}"
+    has "$1"
+    [ ! -e called ] || die "something was started: $OUT"
+}
+line=$(grep -n '^learning_rate' ws/train.ini)
+cp ws/train.ini right.ini
+sed -i 's/^learning_rate.*/learning_rat = 0.1/' ws/train.ini
+for how in --nodes=2 '--nodes=2 --detach' '--launch=srun --hosts=mpi'; do
+    # shellcheck disable=SC2086
+    wrong "ws/train.ini:${line%%:*}: " $how
+done
+SLURM_JOB_NODELIST=sn0 SLURM_JOB_NUM_NODES=1 SLURM_JOB_ID=1 wrong "ws/train.ini:${line%%:*}: "
+mv right.ini ws/train.ini
+wrong "pservers: 3 nodes wanted, the list has 2 hosts" --nodes=2 --pservers=3
+wrong "trainers: write all, none" --launch=srun --hosts=mpi --trainers=al
+wrong "there is no workspace" --nodes=2 --job_dispatch_package=
 
 # --- the nodes are busy: said once; Ctrl-C cancels the request
 start other salloc -Q --kill-command=TERM --nodes=3 --exclusive sleep 100
