@@ -2,7 +2,7 @@
  */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
-#include "launcher/job/follow.h"
+#include "launcher/follow/follow.h"
 #include "launcher/text/fold_lines.h"
 #include "launcher/text/when.h"
 

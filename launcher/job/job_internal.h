@@ -23,7 +23,7 @@
 #include "launcher/dispatch/package.h"
 #include "launcher/dispatch/bar_fetch.h"
 #include "launcher/dispatch/dispatch.h"
-#include "launcher/job/follow.h"
+#include "launcher/follow/follow.h"
 #include "launcher/job/job.h"
 #include "launcher/outputs/outputs.h"
 #include "launcher/view/keys.h"

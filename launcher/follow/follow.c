@@ -1,6 +1,6 @@
 /* follow.c - see follow.h. Source node * n_logs + k of the merge is the k-th shown log of the node.
  */
-#include "launcher/job/follow.h"
+#include "launcher/follow/follow.h"
 
 enum {
     N_STREAMS = 3,
