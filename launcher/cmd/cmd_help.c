@@ -4,6 +4,9 @@
 
 #include "launcher/link/bootstrap.h"
 
+#include <spawn.h>
+#include <sys/wait.h>
+
 /* Run the command with --help=FORM: only the command itself knows its own options. */
 static int print_form(const struct command *table, size_t n, const struct command *c,
                       const char *what) {
@@ -49,6 +52,42 @@ static int print(struct pd_buf *b) {
     return bad ? 1 : 0;
 }
 
+/* Start the worker with standard output `out`. */
+static int start_reference(pid_t *pid, const char *worker, int out, struct pd_err *err) {
+    char *argv[] = {(char *)(uintptr_t)worker, (char *)(uintptr_t) "model",
+                    (char *)(uintptr_t) "--reference", NULL};
+    posix_spawn_file_actions_t acts;
+    posix_spawn_file_actions_init(&acts);
+    posix_spawn_file_actions_adddup2(&acts, out, 1);
+    int e = posix_spawn(pid, worker, &acts, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&acts);
+    return e ? pd_fail_errno(err, PD_EFAIL, e, "cannot run %s", worker) : 0;
+}
+
+static int read_reference(struct pd_buf *text, struct pd_err *err) {
+    char path[PATH_MAX], part[4096];
+    int fd[2], status = 0;
+    pid_t pid;
+    ssize_t n;
+    if (node_program_path("paddle_worker", path, sizeof path, err))
+        return err->code;
+    if (pipe2(fd, O_CLOEXEC))
+        return pd_fail_errno(err, PD_EFAIL, errno, "cannot make a pipe");
+    int rc = start_reference(&pid, path, fd[1], err);
+    close(fd[1]);
+    while (!rc && (n = pd_read_full(fd[0], part, sizeof part)) > 0)
+        pd_put(text, part, (size_t)n);
+    close(fd[0]);
+    if (rc)
+        return rc;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    pd_put_u8(text, 0);
+    return text->failed ? pd_oom(err, "the reference")
+           : status     ? pd_fail(err, PD_EFAIL, "%s model --reference failed", path)
+                        : 0;
+}
+
 /* PAGE is a name that --pages prints. */
 static int man_page(const struct command *table, size_t n, const char *page, struct pd_err *err) {
     struct pd_buf b = {0};
@@ -61,6 +100,14 @@ static int man_page(const struct command *table, size_t n, const char *page, str
         manual_ini_man(&b);
         return print(&b);
     }
+    if (!strcmp(page, "paddlectl-train.ini.5")) {
+        struct pd_buf text = {0};
+        int rc = read_reference(&text, err);
+        if (!rc)
+            manual_train_man((char *)text.data, &b);
+        pd_buf_release(&text);
+        return rc ? rc : print(&b);
+    }
     if (!pd_starts_with(page, "paddlectl-") || !pd_ends_with(page, ".1") ||
         pd_fmt(name, sizeof name, "%.*s", (int)(strlen(page) - strlen("paddlectl-.1")),
                page + strlen("paddlectl-")))
@@ -72,7 +119,7 @@ static int man_page(const struct command *table, size_t n, const char *page, str
 }
 
 static int print_pages(const struct command *table, size_t n) {
-    puts("paddlectl.1\npaddlectl.ini.5");
+    puts("paddlectl.1\npaddlectl.ini.5\npaddlectl-train.ini.5");
     for (size_t i = 0; i < n; i++)
         printf("paddlectl-%s.1\n", table[i].name);
     return fflush(stdout) ? 1 : 0;

@@ -2,6 +2,7 @@
 #include "launcher/cmd/manual.h"
 
 #include "base/version.h"
+#include "launcher/text/roff.h"
 #include "launcher/text/term.h"
 
 /* The description in `usage`: the text after the lines that begin with "paddlectl". */
@@ -73,35 +74,14 @@ void manual_help(const struct manual *m, struct pd_buf *out) {
 
 /* --- man pages --- */
 
-/* Write text as roff: characters that roff would interpret or replace become escapes. An empty line
- * begins a new paragraph. */
-static void roff_n(struct pd_buf *out, const char *s, size_t n, int at_start) {
-    static const char signs[] = "\\-'`^~";
-    static const char *const names[] = {"\\e", "\\-", "\\(aq", "\\(ga", "\\(ha", "\\(ti"};
-    for (size_t i = 0; i < n; i++) {
-        const char *sign = strchr(signs, s[i]);
-        if (at_start && s[i] == '.')
-            pd_put_fmt(out, "\\&");
-        if (s[i] == '\n' && i + 1 < n && s[i + 1] == '\n') {
-            pd_put_fmt(out, "\n.PP");
-            i++;
-        }
-        if (sign && *sign)
-            pd_put_fmt(out, "%s", names[sign - signs]);
-        else
-            pd_put_u8(out, (uint8_t)s[i]);
-        at_start = s[i] == '\n';
-    }
-}
-
-static void roff(struct pd_buf *out, const char *s) { roff_n(out, s, strlen(s), 0); }
+static void roff(struct pd_buf *out, const char *s) { roff_text(out, s, strlen(s), 0); }
 
 /* Write one or more paragraphs, ended by a newline. */
 static void para(struct pd_buf *out, const char *s) {
     size_t n = strlen(s);
     while (n && s[n - 1] == '\n')
         n--;
-    roff_n(out, s, n, 1);
+    roff_text(out, s, n, 1);
     pd_put_fmt(out, "\n");
 }
 
@@ -131,7 +111,7 @@ static void option(struct pd_buf *out, const char *prefix, const char *name, con
         pd_put_fmt(out, "\\fR");
     }
     pd_put_fmt(out, "\n");
-    roff_n(out, text, strlen(text), 1);
+    roff_text(out, text, strlen(text), 1);
     if (*note) {
         pd_put_fmt(out, "\n(");
         roff(out, note);
@@ -174,7 +154,7 @@ static void exit_status(struct pd_buf *out, const struct cmd_line *line) {
         size_t nl, nr;
         s = split_line(s, &left, &nl, &right, &nr);
         pd_put_fmt(out, ".TP\n\\fB%.*s\\fR\n", (int)nl, left);
-        roff_n(out, right, nr, 1);
+        roff_text(out, right, nr, 1);
         pd_put_fmt(out, "\n");
     }
     for (size_t i = 0; !(line && line->status) && i < sizeof statuses / sizeof statuses[0]; i++)
@@ -210,7 +190,7 @@ void manual_man(const struct manual *m, struct pd_buf *out) {
         pd_put_fmt(out, s > line->usage ? ".br\n\\fBpaddlectl %s\\fR" : "\\fBpaddlectl %s\\fR",
                    m->name);
         const char *rest = s + strlen("paddlectl ") + strlen(m->name);
-        roff_n(out, rest, strcspn(rest, "\n"), 0);
+        roff_text(out, rest, strcspn(rest, "\n"), 0);
         pd_put_fmt(out, "\n");
     }
     pd_put_fmt(out, ".SH DESCRIPTION\n");
@@ -227,9 +207,9 @@ void manual_man(const struct manual *m, struct pd_buf *out) {
         size_t nl, nr;
         s = split_line(s, &left, &nl, &right, &nr);
         pd_put_fmt(out, ".TP\n\\fB");
-        roff_n(out, left, nl, 0);
+        roff_text(out, left, nl, 0);
         pd_put_fmt(out, "\\fR\n");
-        roff_n(out, right, nr, 1);
+        roff_text(out, right, nr, 1);
         pd_put_fmt(out, "\n");
     }
     pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl (1),\n.BR paddlectl.ini (5)\n");
@@ -263,7 +243,7 @@ void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) 
            "the configuration, in the current folder unless --conf names another file", "");
     option(out, "", "output/", NULL,
            "the outputs of jobs, one folder per job; output/latest points at the newest", "");
-    pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl.ini (5)");
+    pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl.ini (5),\n.BR paddlectl\\-train.ini (5)");
     for (size_t i = 0; i < n; i++)
         pd_put_fmt(out, ",\n.BR paddlectl\\-%s (1)", table[i].name);
     pd_put_fmt(out, "\n");
@@ -346,7 +326,15 @@ void manual_ini_man(struct pd_buf *out) {
                                           "num_passes = 2"};
     for (size_t i = 0; i < sizeof example / sizeof example[0]; i++)
         para(out, example[i]);
-    pd_put_fmt(out, ".fi\n.SH SEE ALSO\n.BR paddlectl (1),\n.BR paddlectl\\-conf (1)\n");
+    pd_put_fmt(out, ".fi\n.SH SEE ALSO\n.BR paddlectl (1),\n.BR paddlectl\\-conf (1),\n.BR "
+                    "paddlectl\\-train.ini (5)\n");
+}
+
+void manual_train_man(const char *reference, struct pd_buf *out) {
+    head(out, "paddlectl-train.ini", 5, "train.ini, the network that paddlectl(1) trains");
+    roff_markdown(reference, out);
+    pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl (1),\n.BR paddlectl\\-conf (1),\n"
+                    ".BR paddlectl.ini (5)\n");
 }
 
 void manual_words(const char *usage, char *out, size_t cap) {

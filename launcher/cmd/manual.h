@@ -21,6 +21,8 @@ void manual_zsh(const struct manual *m, struct pd_buf *out);
 
 void manual_main_man(const struct command *table, size_t n, struct pd_buf *out); /* paddlectl(1) */
 void manual_ini_man(struct pd_buf *out); /* paddlectl.ini(5) */
+/* paddlectl-train.ini(5), from the Markdown that `paddle_worker model --reference` prints. */
+void manual_train_man(const char *reference, struct pd_buf *out);
 
 /* The options of conf.ini that --help shows: line->sections, or the default for NULL. */
 const char *manual_which(const struct cmd_line *line);

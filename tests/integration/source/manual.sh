@@ -65,6 +65,17 @@ for p in $pages; do
         [ -z "$OUT" ] || die "$p: $OUT"
     fi
 done
+# The page of train.ini has all words of docs/train-ini.md, in its order.
+if command -v groff >/dev/null; then
+    sed -E '1d; /^\|---/d; s/^#+ //; s/\[[^][]*\]\(([^)]*)\)/docs\/\1/g; s/`//g
+        /^\|/{s/\\\|/BAR/g; s/\|/ /g; s/BAR/|/g}' "$TOP/docs/train-ini.md" |
+        tr 'A-Z \n' 'a-z\n\n' | grep . >"$TMP/words"
+    groff -man -Tascii -rLL=2000n -P-cbou "$TMP/man/paddlectl-train.ini.5" |
+        sed '1,/^DESCRIPTION/d; /^SEE ALSO/,$d' | tr 'A-Z \n' 'a-z\n\n' | grep . >"$TMP/page-words"
+    [ "$(wc -l <"$TMP/words")" -gt 3000 ] || die "docs/train-ini.md has few words"
+    diff "$TMP/words" "$TMP/page-words" >"$TMP/differ" ||
+        die "paddlectl-train.ini.5 is not docs/train-ini.md: $(head "$TMP/differ")"
+fi
 "$ctl" run --help | sed -n 's/^  --\([a-z_.]*\).*/\1/p' | while read -r o; do
     grep -qF "\\-\\-$o\\fR" "$TMP/man/paddlectl-run.1" || die "--$o is not in paddlectl-run.1"
 done || exit 1
@@ -140,7 +151,8 @@ fi
 # --- installed in the places where they are looked for
 make -s -C "$TOP" install DESTDIR="$TMP/inst" PREFIX=/usr >"$TMP/install.log" 2>&1 || die "make install: $(cat "$TMP/install.log")"
 for f in bin/paddlectl libexec/paddlectl/paddle_agent share/man/man1/paddlectl.1 share/man/man1/paddlectl-run.1 \
-    share/man/man5/paddlectl.ini.5 share/doc/paddlectl/LICENSE share/bash-completion/completions/paddlectl share/zsh/site-functions/_paddlectl; do
+    share/man/man5/paddlectl.ini.5 \
+    share/man/man5/paddlectl-train.ini.5 share/doc/paddlectl/LICENSE share/bash-completion/completions/paddlectl share/zsh/site-functions/_paddlectl; do
     [ -s "$TMP/inst/usr/$f" ] || die "not installed: $f"
 done
 # each archive that the programs on the nodes are linked from, and each library of headers only
