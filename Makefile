@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | quality | goldens | man | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | quality | goldens | recording | man | install PREFIX= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -252,6 +252,11 @@ dist:
 	git archive --format=tar --prefix=paddlectl-$(VERSION)/ HEAD | gzip -9n >build/paddlectl-$(VERSION).tar.gz
 	@echo build/paddlectl-$(VERSION).tar.gz
 .PHONY: dist
+
+# docs/demo.svg: a real run, as it is seen on a terminal.
+recording: all
+	@tests/support/record.py docs/demo.svg --share=1
+.PHONY: recording
 
 # docs/train-ini.md is what the program prints.
 reference: all

@@ -5,7 +5,7 @@
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 [ -r /usr/share/wordnet/data.noun ] || skip "wordnet-base is not installed"
 unset SSH_AUTH_SOCK
-export DEMO_DIR=$TMP/demo DEMO_SHARE=0.02 DEMO_PASSES=1 PADDLE_BUILD=$BIN
+export TMP DEMO_DIR=$TMP/demo DEMO_SHARE=0.02 DEMO_PASSES=1 PADDLE_BUILD=$BIN
 demo=$TOP/tests/support/demo fixture=$TOP/tests/support/sshd-fixture
 on_cleanup() { [ ! -d "$TMP/demo/hosts" ] || "$fixture" stop "$TMP/demo/hosts"; }
 
@@ -13,6 +13,17 @@ expect 0 "$demo"
 has "Test after pass 1/"
 has "./pass-00000/manifest.json"
 has "all processes are gone, all ports are closed"
+
+# The recording of README.md: frames of a real run, in a file that an XML parser reads
+expect 0 "$TOP/tests/support/record.py" "$TMP/run.svg" --share=0.02
+has " frames, "
+for f in "$TMP/run.svg" "$TOP/docs/demo.svg"; do
+    OUT=$(/usr/bin/python3 -c 'import sys, xml.etree.ElementTree as x
+print("\n".join(t.text for t in x.parse(sys.argv[1]).iter("{http://www.w3.org/2000/svg}text")))' "$f") ||
+        die "$f is not XML"
+    has "$ paddlectl run"
+    has "paddlectl | model: output/JOB"
+done
 
 export DEMO_SHARE=1 DEMO_PASSES=100
 for sig in INT TERM; do

@@ -75,8 +75,8 @@ done
 
 # --- subcommands
 for c in $commands; do
-    grep -qE "^\| .*\`(paddlectl )?$c\b" README.md ||
-        say "README.md: no row of its table names the subcommand $c"
+    grep -qE "^\| .*\`(paddlectl )?$c\b" docs/commands.md ||
+        say "docs/commands.md: no row of its table names the subcommand $c"
     "$ctl" help --man="paddlectl-$c.1" >"$TMP/page" && grep -q "^.SH NAME" "$TMP/page" ||
         say "there is no page paddlectl-$c.1"
 done
@@ -133,15 +133,16 @@ for page in "${pages[@]}"; do
     done
 done
 
-# --- form: lines of at most 100 columns but for tables, paragraphs and items of at most six lines
+# --- form: lines of at most 100 columns but for tables and output, paragraphs and items of at most six lines
 /usr/bin/python3 - "${documents[@]}" CONTRIBUTING.md >"$TMP/form" <<'PY' || die "python3 failed"
 import re, sys
 for file in sys.argv[1:]:
-    code, lines = False, 0
+    code, output, lines = False, False, 0
     for number, line in enumerate(open(file, encoding="utf-8"), 1):
         line = line.rstrip("\n")
         code ^= line.startswith("```")
-        if len(line) > 100 and not line.startswith("|"):
+        output = code and (output or line == "```console")
+        if len(line) > 100 and not line.startswith("|") and not output:
             print(f"{file}:{number}: {len(line)} columns")
         if code or re.match(r" {4}(?! *- )|$|[#|<!]|```", line) and not (line[:4] == "    " and lines):
             lines = 0

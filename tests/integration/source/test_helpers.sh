@@ -121,7 +121,7 @@ sed -i 's/0x418 PS_BEAT/0x419 PS_BEAT/' docs/protocol.md
 sed -i 's/^| `online_keep` | 0 |/| `online_keep` | 3 |/' docs/online.md
 sed -i 's/^| `save_state`/| `save_stat`/' docs/checkpoints.md
 sed -i '/^keep_jobs/d' conf/conf.ini
-sed -i 's/^| `paddlectl clean`/| `paddlectl cleanse`/' README.md
+sed -i 's/^| `paddlectl clean`/| `paddlectl cleanse`/' docs/commands.md
 sed -i 's/^## Start here/## Begin here/' docs/folders/base.md
 printf '\n%0101d\n' 0 >>docs/folders/nn.md
 yes word | head -7 >>docs/online.md
@@ -132,7 +132,7 @@ has "conf/conf.ini has no keep_jobs in [job]"
 has "docs/checkpoints.md: there is no option save_stat"
 has "docs/online.md: the default of online_keep is not 3"
 has "documents name an option --frobnicate, which nothing takes"
-has "README.md: no row of its table names the subcommand clean"
+has "docs/commands.md: no row of its table names the subcommand clean"
 has "documents name a subcommand cleanse"
 has "> 0x418 PS_BEAT"
 has "documents name a message PS_NOTHING"
