@@ -6,6 +6,7 @@
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
 PKG     ?= pkg-config
 
 FLAVOR  := release
@@ -30,10 +31,12 @@ B := build/$(FLAVOR)
 # -ffp-contract=off: a fused multiply-add rounds once where two operations round twice; without this the
 # bits of a result would depend on which clone of a kernel the CPU selects.
 # -fno-math-errno: sqrtf is then the one exact instruction, in every lane of a vectorised loop.
+# -ffile-prefix-map: no file has the path of this folder in it, so that builds in two folders are equal.
+# The shell sets PWD: the flags themselves are the same everywhere.
 BASE_H := -include src/base/base.h
 CFLAGS_ALL = -std=gnu11 -D_GNU_SOURCE -Isrc -I. $(BASE_H) $(CFLAGS_OPT) \
     -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -ffp-contract=off -fno-math-errno -ffunction-sections \
-    -fdata-sections $(HARDEN) $(WERROR) $(CFLAGS)
+    -fdata-sections -ffile-prefix-map="$$PWD"=. $(HARDEN) $(WERROR) $(CFLAGS)
 LDFLAGS_ALL = -Wl,--gc-sections $(HARDEN_LINK) $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter thread,$(SANITIZE)),tests/support/c/tsan_close.c) $(LDFLAGS)
 
 # --- hardening: tests/integration/security/hardening.sh reads the programs ----------------------------
@@ -227,6 +230,7 @@ soak: packages-test
 	@tests/faults/unit_allocs --seed=$(FAULTS_SEED) --report=build/unit-allocs-$(FAULTS_SEED).jsonl
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 	@$(MAKE) --no-print-directory fuzz
+	@WHOLE=1 FLAVOURS=release tests/run-all source/reproducible
 	@DEBIAN_STEPS=engines tests/soak/debian 13 || [ $$? = 77 ]
 .PHONY: soak
 
@@ -249,7 +253,7 @@ format:
 VERSION := $(shell sed -n 's/.*PD_VERSION "\(.*\)"/\1/p' src/base/version.h)
 dist:
 	@mkdir -p build
-	git archive --format=tar --prefix=paddlectl-$(VERSION)/ HEAD | gzip -9n >build/paddlectl-$(VERSION).tar.gz
+	git -c tar.umask=0022 archive --format=tar --prefix=paddlectl-$(VERSION)/ HEAD | gzip -9n >build/paddlectl-$(VERSION).tar.gz
 	@echo build/paddlectl-$(VERSION).tar.gz
 .PHONY: dist
 
@@ -268,7 +272,7 @@ MAN := $(B)/manual
 man: $(MAN)/made
 .PHONY: man
 
-$(MAN)/made: $(B)/paddlectl
+$(MAN)/made: $(B)/paddlectl $(B)/paddle_worker
 	@rm -rf $(MAN) && mkdir -p $(MAN)
 	@for p in $$($(B)/paddlectl help --pages); do $(B)/paddlectl help --man=$$p >$(MAN)/$$p || exit 1; done
 	@$(B)/paddlectl help --bash >$(MAN)/paddlectl.bash && $(B)/paddlectl help --zsh >$(MAN)/_paddlectl
@@ -282,28 +286,29 @@ $(B)/NOTICES: Makefile $(B)/flags
 	for f in $(realpath $(CONTAINED)); do dpkg -S $$f; done | sed 's/:.*//' | sort -u | while read -r p; do \
 	    printf '\n==== %s\n\n' $$p && cat /usr/share/doc/$$p/copyright || exit 1; done >>$@
 
+D := $(DESTDIR)
 install: all man $(B)/NOTICES
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/libexec/paddlectl $(DESTDIR)$(PREFIX)/share/paddlectl
-	install -m 755 $(B)/paddlectl $(DESTDIR)$(PREFIX)/bin/paddlectl
-	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $(DESTDIR)$(PREFIX)/libexec/paddlectl/
-	ln -sfn ../libexec/paddlectl/paddle_worker $(DESTDIR)$(PREFIX)/bin/paddle_worker
-	for f in $(PACKED); do [ ! -e $$f ] || install -m 644 $$f $(DESTDIR)$(PREFIX)/libexec/paddlectl/; done
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/share/paddlectl/python
-	install -m 755 $(CAPI_SO) $(DESTDIR)$(PREFIX)/lib/
-	ln -sfn libpaddle_ps.so.1 $(DESTDIR)$(PREFIX)/lib/libpaddle_ps.so
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' \
+	install -d $(addprefix $D$(PREFIX)/,bin include libexec/paddlectl share/doc/paddlectl share/paddlectl/python \
+	    share/man/man1 share/man/man5) $D$(LIBDIR)/pkgconfig
+	install -m 755 $(B)/paddlectl $D$(PREFIX)/bin/
+	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $D$(PREFIX)/libexec/paddlectl/
+	ln -sfn ../libexec/paddlectl/paddle_worker $D$(PREFIX)/bin/paddle_worker
+	for f in $(PACKED); do [ ! -e $$f ] || install -m 644 $$f $D$(PREFIX)/libexec/paddlectl/; done
+	install -m 644 $(CAPI_SO) $D$(LIBDIR)/
+	ln -sfn libpaddle_ps.so.1 $D$(LIBDIR)/libpaddle_ps.so
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
 	    'pythondir=$${prefix}/share/paddlectl/python' '' 'Name: paddle_ps' 'Description: client of paddlectl parameter servers' \
-	    'Version: 1' 'Libs: -L$${libdir} -lpaddle_ps' 'Cflags: -I$${includedir}' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/paddle_ps.pc
-	install -m 644 src/capi/paddle_ps.h $(DESTDIR)$(PREFIX)/include/
-	install -m 644 src/capi/paddle_ps.py $(DESTDIR)$(PREFIX)/share/paddlectl/python/
-	cp -R workspace_template conf $(DESTDIR)$(PREFIX)/share/paddlectl/
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5
-	install -m 644 $(MAN)/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 $(MAN)/*.5 $(DESTDIR)$(PREFIX)/share/man/man5/
-	install -d $(DESTDIR)$(PREFIX)/share/doc/paddlectl
-	install -m 644 LICENSE $(B)/NOTICES $(DESTDIR)$(PREFIX)/share/doc/paddlectl/
-	install -D -m 644 $(MAN)/paddlectl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/paddlectl
-	install -D -m 644 $(MAN)/_paddlectl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_paddlectl
+	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lpaddle_ps' 'Cflags: -I$${includedir}' >$(B)/paddle_ps.pc
+	install -m 644 $(B)/paddle_ps.pc $D$(LIBDIR)/pkgconfig/
+	install -m 644 src/capi/paddle_ps.h $D$(PREFIX)/include/
+	install -m 644 src/capi/paddle_ps.py $D$(PREFIX)/share/paddlectl/python/
+	cp -R workspace_template conf $D$(PREFIX)/share/paddlectl/
+	chmod -R u=rwX,go=rX $D$(PREFIX)/share/paddlectl
+	install -m 644 $(MAN)/*.1 $D$(PREFIX)/share/man/man1/
+	install -m 644 $(MAN)/*.5 $D$(PREFIX)/share/man/man5/
+	install -m 644 LICENSE $(B)/NOTICES $D$(PREFIX)/share/doc/paddlectl/
+	install -D -m 644 $(MAN)/paddlectl.bash $D$(PREFIX)/share/bash-completion/completions/paddlectl
+	install -D -m 644 $(MAN)/_paddlectl $D$(PREFIX)/share/zsh/site-functions/_paddlectl
 
 clean:
 	rm -rf build compile_commands.json
