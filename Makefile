@@ -194,7 +194,7 @@ fuzz:
 .PHONY: fuzz fuzzers
 
 packages-build packages-demo packages-test packages-bench: packages-%:
-	@tests/support/install-packages build demo $* $(and $(filter test,$*),bench)
+	@tests/support/install-packages build demo $* $(ENGINE) $(and $(filter test,$*),bench)
 
 test: packages-test
 	@tests/run-all
@@ -211,9 +211,10 @@ goldens: all
 	@/usr/bin/python3 tests/goldens/perplexity.py $(B) tests/goldens
 .PHONY: goldens
 
+# ENGINE=slurm, mpi: the same job on a Slurm, or on the hosts of an mpirun, of this machine.
 demo: packages-demo
 	@$(MAKE) --no-print-directory all
-	@tests/support/demo
+	@tests/support/demo $(ENGINE)
 
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
 # Then 100,000 schedules of a simulated job (docs/folders/agent.md), the allocations of all unit tests and 1,000 scenarios of docs/faults.md.

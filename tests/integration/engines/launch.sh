@@ -6,33 +6,16 @@
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-command -v mpirun >/dev/null || skip "no mpirun (Debian: openmpi-bin)"
-mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "mpirun is not that of Open MPI"
+. "$TOP/tests/support/engines/mpi.sh"
+reason=$(mpi_missing | head -n 1)
+[ -z "$reason" ] || skip "$reason"
 ctl=$BIN/paddlectl
 cd "$TMP" || die cd
 ssh_hosts 2
 
-# mpirun's ssh: each host has a folder for temporary files of its own, since the daemons of two hosts
-# with one name would make the same one at the same time. host-0 and host-1 are the sshds of the fixture
-mapfile -t ports < <(tr -d ' ' <"$fx/hosts" | tr ',' '\n' | sed 's/.*@//')
-export TMPDIR=$TMP/tmp
-mkdir tmp
-cat >rsh <<END
-#!/bin/bash
-while [ "\${1#-}" != "\$1" ]; do shift; done
-case \$1 in
-host-0) to=${ports[0]};; host-1) to=${ports[1]};;
-*) echo "ssh: Could not resolve hostname \$1" >&2; exit 255;;
-esac
-shift
-mkdir -p "$TMP/tmp/\${to%:*}"
-exec ssh -F none -o BatchMode=yes -o UserKnownHostsFile=$fx/known_hosts -i $fx/client_key \
-    -p "\${to#*:}" "$(id -un)@\${to%:*}" "export TMPDIR=$TMP/tmp/\${to%:*};" "\$@"
-END
-chmod +x rsh
+mpi_hosts "$fx" "$TMP"
 printf 'host-0 slots=2\nhost-1 slots=1\n' >hostfile
 mpi="mpirun $([ "$(id -u)" != 0 ] || echo --allow-run-as-root) --bind-to none --hostfile $TMP/hostfile"
-mpi="$mpi --mca plm_rsh_agent $TMP/rsh --mca oob_tcp_if_include lo"
 tiny_data ws/data
 tiny_model vocabulary=300 test='data/*' <<'END' >ws/train.ini
 END
@@ -174,7 +157,7 @@ none_left
 # --- the command's own death ends the job, at once, and is shown once
 start run "$ctl" run --conf=conf.ini --trainer_command=./wait.sh --attach_lease=5
 wait_for 60 "three trainers" three
-kill -9 "$(pgrep -f "^mpirun .*$TMP/hostfile")" || die "no mpirun"
+kill -9 "$(pgrep -f "^([^ ]*prterun|mpirun) .*$TMP/hostfile")" || die "no mpirun"
 wait_for 20 "paddlectl ends" eval '! kill -0 $PID 2>/dev/null'
 wait "$PID"
 status=$?
@@ -210,7 +193,7 @@ printf 'host-0\nhost-9\n' >far
 expect 3 x --launch="${mpi/$TMP\/hostfile/$TMP/far}" true
 has "Could not resolve hostname host-9"
 [ "$(grep -c "^paddlectl" <<<"$OUT")" = 1 ] || die "$OUT"
-expect 3 x --launch="env -i PATH=$PATH $mpi" true
+expect 3 x --launch="env -u PADDLECTL_LAUNCH $mpi" true
 has "there is no secret"
 expect 3 x --launch="env" true
 has "tells no rank"
@@ -239,10 +222,9 @@ none_left
 
 # --- engine = mpi: one node for each host of mpirun's own hostfile; hosts of the list in its order,
 # though mpirun puts its own machine first
-export OMPI_MCA_plm_rsh_agent=$TMP/rsh OMPI_MCA_oob_tcp_if_include=lo
 sed "s|^root_dir.*|root_dir = $TMP/node%n|; s|^job_dispatch_package.*|job_dispatch_package = ws|" \
     "$TOP/conf/mpi.ini" >mpi.ini
-engine() { OMPI_MCA_orte_default_hostfile=$TMP/hostfile "$ctl" "$1" --conf=mpi.ini "${@:2}"; }
+engine() { OMPI_MCA_orte_default_hostfile=$TMP/hostfile PRTE_MCA_prte_default_hostfile=$TMP/hostfile "$ctl" "$1" --conf=mpi.ini "${@:2}"; }
 expect 0 engine exec hostname
 [ "$OUT" = "$host.[0-1]: $host" ] || die "$OUT"
 expect 0 engine run --port=$((10000 + RANDOM % 10000))

@@ -3,8 +3,9 @@
 # of the same processes with TRAINING_ROLE.
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/tiny_model.sh"
-command -v mpirun >/dev/null || skip "no mpirun (Debian: openmpi-bin)"
-mpirun --version 2>/dev/null | grep -q 'Open MPI' || skip "mpirun is not that of Open MPI"
+. "$TOP/tests/support/engines/mpi.sh"
+reason=$(mpi_missing | head -n 1)
+[ -z "$reason" ] || skip "$reason"
 cd "$TMP" || die cd
 worker=$BIN/paddle_worker
 tiny_data data
@@ -13,9 +14,9 @@ num_passes = 2
 END
 # two hosts that are this machine: mpirun's ssh runs its words here
 printf '#!/bin/sh\nmkdir -p "%s/tmp/$1"; export TMPDIR="%s/tmp/$1"; shift; exec /bin/sh -c "$*"\n' "$TMP" "$TMP" >rsh
-chmod +x rsh
 mkdir tmp
-export TMPDIR=$TMP/tmp OMPI_MCA_plm_rsh_agent=$TMP/rsh OMPI_MCA_oob_tcp_if_include=lo
+export TMPDIR=$TMP/tmp
+mpi_rsh "$TMP/rsh"
 mpi() { timeout 120 mpirun $([ "$(id -u)" != 0 ] || echo --allow-run-as-root) --oversubscribe --bind-to none "$@"; }
 port=$((10000 + RANDOM % 10000))
 
