@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | quality | goldens | recording | man | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | quality | goldens | docs | recording | man | install PREFIX= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -193,7 +193,7 @@ fuzz:
 	@FUZZ_SECONDS=$${FUZZ_SECONDS:-600} tests/support/fuzz-all
 .PHONY: fuzz fuzzers
 
-packages-build packages-demo packages-test packages-bench: packages-%:
+packages-build packages-demo packages-test packages-bench packages-docs: packages-%:
 	@tests/support/install-packages build demo $* $(ENGINE) $(and $(filter test,$*),bench)
 
 test: packages-test
@@ -262,6 +262,11 @@ dist:
 recording: all
 	@tests/support/record.py docs/demo.svg --share=1
 .PHONY: recording
+
+# README.md and docs as HTML in build/docs; fails if a link leads nowhere.
+docs: packages-docs
+	@docs/site.py build/docs
+.PHONY: docs
 
 # docs/train-ini.md is what the program prints.
 reference: all
