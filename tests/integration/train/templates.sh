@@ -25,6 +25,12 @@ try() {
     echo "$name $run: $metric $a -> $x"
 }
 
+# An option behind a file is not taken for a file
+for t in census ctr fit_a_line recognize_digits recommendation skip_gram word2vec; do
+    expect 2 sh "$TOP/workspace_template/$t/prepare" file --shards=2
+    has "options come before the files: --shards=2"
+done
+
 try fit_a_line rmse "x < 2.4 && a > 10" --rows=1000 ""
 best=$(sed -n 's/.*standard deviation \([0-9]*\).*/\1/p' fit_a_line.prepare)
 holds "rmse > 0.8 * noise" rmse="$(last rmse fit_a_line.log)" noise="$best"
