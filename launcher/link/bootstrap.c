@@ -92,7 +92,8 @@ static const char script_rest[] =
  * paddlectl: a host without the agent makes the seed from $5 (octal escapes), which fetches the
  * agent over TCP from one of the addresses in $8. $5 is "-" if the seed is the second line of
  * standard input, behind the secret. $8: the record that ends the seed, then a record for each
- * address. `read` and `printf` belong to the shell, so no secret is on a command line. */
+ * address. `read` and `printf` belong to the shell, so no secret is on a command line. `read` takes
+ * a byte at a time: the seed is read only if it is needed. */
 static const char launch_script[] =
     "n=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}}; "
     "z=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_STEP_NUM_TASKS:-0}}}; "
@@ -101,10 +102,10 @@ static const char launch_script[] =
     "PMIX_RANK, PMI_RANK, SLURM_PROCID)\";; esac; "
     "o=$(umask); umask 077; r=$1; h=$2; s=$3; k=$4; e=$5; i=$6; j=$7; l=$8; shift 8; "
     "while case $r in *%n*) ;; *) false;; esac; do r=${r%%%n*}$n${r#*%n}; done; "
-    "[ \"$PADDLECTL_LAUNCH\" ] || { IFS= read -r PADDLECTL_LAUNCH; "
-    "[ \"$e\" != - ] || IFS= read -r e; export PADDLECTL_LAUNCH; }; "
+    "[ \"$PADDLECTL_LAUNCH\" ] || { IFS= read -r PADDLECTL_LAUNCH; export PADDLECTL_LAUNCH; }; "
     "go() { umask $o; exec \"$d/$a\" callback --node=$n --size=$z \"$@\" </dev/null; }; " FUNCTIONS
-        FOLDER "[ \"$e\" ] || bad \"the agent is not in $d, and there is no seed for this "
+    "[ \"$e\" != - ] || IFS= read -r e; " FOLDER
+    "[ \"$e\" ] || bad \"the agent is not in $d, and there is no seed for this "
     "machine\"; "
     "command -v gzip >/dev/null || bad \"gzip is missing\"; "
     "printf \"$e\" >\"$t.seed\" && chmod 700 \"$t.seed\" && mkfifo \"$t.in\" || bad \"cannot write "

@@ -255,8 +255,9 @@ static void begin(struct shell_run *r, size_t i) {
         char *const argv[] = {sh, flag, r->line, NULL};
         rc = transport_local(&o->t, &r->c->loop, argv, &events, o, &h->err);
         o->pid = rc ? 0 : transport_local_pid(o->t);
-    } else {
-        rc = link_stream(&o->t, &r->c->env, host, (int)i, r->line, r->connect_line, &events, o,
+    } else { /* a callback of `launch` ends its commands by itself */
+        rc = link_stream(&o->t, &r->c->env, host, (int)i,
+                         r->c->env.launch ? r->job->command : r->line, r->connect_line, &events, o,
                          &h->err);
     }
     if (!rc)

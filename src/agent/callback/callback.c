@@ -69,7 +69,7 @@ static void on_walk(uv_handle_t *h, void *arg) {
 
 static void finish(struct callback *b) {
     b->over = 1;
-    if (b->call)
+    if (b->call && !b->answered) /* else it closes when the answer is sent */
         net_close(b->call);
     for (int i = 0; i < 2; i++)
         on_walk((uv_handle_t *)(i ? &b->child : &b->term), NULL);
@@ -85,8 +85,9 @@ static void answer_bye(struct callback *b, int stays) {
     net_close_after_flush(b->call);
 }
 
-static void on_tick(uv_timer_t *t) {
-    struct callback *b = t->data;
+static void look(struct callback *b) {
+    if (b->over)
+        return;
     const uint64_t now = uv_now(&b->loop);
     const int alone = is_alone(b);
     if (b->call && b->is_open)
@@ -102,6 +103,8 @@ static void on_tick(uv_timer_t *t) {
         call(b);
 }
 
+static void on_tick(uv_timer_t *t) { look(t->data); }
+
 /* The cluster ends this step, with KILL soon. paddlectl ends the job in order, if it is there. */
 static void on_term(uv_signal_t *s, int signum) {
     struct callback *b = s->data;
@@ -116,13 +119,17 @@ static void on_term(uv_signal_t *s, int signum) {
 }
 
 static void on_child(uv_signal_t *s, int signum) {
-    (void)s; /* the tick waits for orphans; this handler keeps the signal from being ignored */
     (void)signum;
+    look(s->data);
 }
 
 /* --- calls --- */
 
-static void on_command_over(void *arg) { ((struct callback_command *)arg)->shell = NULL; }
+static void on_command_over(void *arg) {
+    struct callback_command *m = arg;
+    m->shell = NULL;
+    look(m->b);
+}
 
 static void on_command_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct callback_command *m = arg;
@@ -189,6 +196,7 @@ static void take(struct call_arg *a, struct net_conn *c, const struct wire_frame
     } else if (f->type == WIRE_CB_BYE && *b->token) {
         b->bye = 1;
         b->bye_ms = uv_now(&b->loop);
+        look(b);
     }
 }
 
@@ -331,6 +339,8 @@ static int start(struct callback *b, struct callback_opts *o, struct pd_err *err
         (void)!chdir("/");
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
+    for (int i = 0; i < COMMANDS_MAX; i++)
+        b->commands[i].b = b;
     if (uv_loop_init(&b->loop))
         return pd_fail(err, PD_EFAIL, "cannot make an event loop");
     uv_timer_init(&b->loop, &b->tick);

@@ -52,6 +52,8 @@ short dispatch_delta "netns $sshd rsync root" HOSTS=2 FILES=200
 short dispatch_sim "" RATE=11500000 LATENCY=0.004 NODES=300 PLOT="$TMP/plot.svg"
 short dispatch_ssh "$sshd ssh root" MB=4 CIPHERS=aes128-ctr
 short start128 "$sshd pdsh clush root" HOSTS=4
+short engines "$sshd clush mpirun root" HOSTS=3 ROUNDS=1
+said engines-ssh engines-mpi
 short detach "$sshd root" NODES=2
 short ctrlc "$sshd pdsh clush root" HOSTS=2 LEFT_S=0.5
 short logs "$sshd root" NODES=2 RATE=500 FOR_S=1 CUTS=1
