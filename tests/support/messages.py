@@ -4,7 +4,8 @@
     messages.py            every message: file:line, code, text with * for each value
     messages.py --check    compares them with the patterns of docs/troubleshooting.md
 
-A message is the format of a call of pd_fail, pd_fail_errno or a function that ends in them (CALLS).
+A message is the format of a call of pd_fail, pd_fail_errno, a function that ends in them, or of a
+warning (CALLS).
 An entry of the page is a table row whose first cell has patterns in backticks. A * stands for any
 text. Each message must match a pattern, and each pattern a message. Texts of one
 or two words are parts of messages. Errors of two codes have a section in place of rows (SECTIONS).
@@ -21,7 +22,7 @@ SECTIONS = {"PD_ENOMEM": "Out of memory", "PD_EPROTO": "A frame that breaks the 
 FRAMES = {"cannot * *", "--set **", "*: not *: '*'"}
 WIDEST = 70  # more messages than this have no common cause
 CALLS = re.compile(r"\b((?:pd_|client_|session_|cmd_|net_conn_|node_|capi_|head_reason_|link_|server_)?"
-                   r"(?:fail|fail_errno|failed|failure))\(")
+                   r"(?:fail|fail_errno|failed|failure|warn|error))\(")
 VALUE = re.compile(r"%[-+ #0-9.*]*(?:hh|ll|[hlzjt])?[diouxXeEfgGcsp]")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|\b([A-Z][A-Za-z0-9_]+)\b')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')

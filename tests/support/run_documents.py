@@ -5,7 +5,7 @@
 
 A block of a document is one of these:
 
-    ```sh         commands; each must succeed
+    ```sh         commands; each must succeed; an indented line belongs to the one before
     ```console    "$ COMMAND", and the output that follows; a line "..." is any number of lines, and
                   "..." in a line any text; numbers, ids of jobs and widths of columns do not count
 
@@ -46,7 +46,7 @@ class Block:
         found, rest = [], False
         for line in self.text:
             if self.kind == "sh":
-                if rest:
+                if found and (rest or line.startswith(" ")):
                     found[-1][0] += "\n" + line
                 elif line.strip() and not line.startswith("#"):
                     found.append([line, None])
@@ -129,6 +129,9 @@ def run(path, folder, given):
     if checks:
         subprocess.run(["bash", "-c", "\n".join(script) + "\nwait\n"], timeout=LIMIT_S, check=False)
     for line, command, shown, out, status in checks:
+        if not os.path.exists(out + ".status"):
+            print("%s:%d: not reached, or no correct shell command: %s" % (path, line, command))
+            return len(checks), left_out, 1
         got = open(out, encoding="utf-8").read().splitlines()
         is_status = open(out + ".status").read().strip()
         while shown and not shown[-1].strip():

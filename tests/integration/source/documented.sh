@@ -26,7 +26,7 @@ awk 'BEGIN { for (i = 0; i < 200; i++) printf "%d, Private, 1, HS-grad, 9, Divor
     20 + i % 50, i % 3 ? "<=50K" : ">50K" }' | zstd -q -o "$HOME/given/data.csv.zst"
 
 cd "$TOP" || exit 1
-[ $# -gt 0 ] || set -- README.md docs/*.md
+[ $# -gt 0 ] || set -- README.md CONTRIBUTING.md docs/*.md docs/folders/*.md
 expect 0 tests/support/run_documents.py "$HOME" "$@"
 echo "$OUT" | tail -40
 # A block that is not run needs a reason, and there are few of them.
