@@ -7,7 +7,8 @@ A block of a document is one of these:
 
     ```sh         commands; each must succeed; an indented line belongs to the one before
     ```console    "$ COMMAND", and the output that follows; a line "..." is any number of lines, and
-                  "..." in a line any text; numbers, ids of jobs and widths of columns do not count
+                  "..." in a line any text; numbers, ids of jobs, widths of columns and the name
+                  of the user do not count
 
 and a comment in the line before it changes that:
 
@@ -19,6 +20,7 @@ and a comment in the line before it changes that:
 The blocks of a document run in order in one shell, in a folder of their own below FOLDER, which has
 links to all files of FOLDER/given. A command in any other block is an error.
 """
+import getpass
 import os
 import re
 import shutil
@@ -86,6 +88,7 @@ def blocks(path):
 
 
 def masked(line):
+    line = re.sub(r"\b%s\b" % re.escape(getpass.getuser()), "root", line)
     for pattern, text in MASKS:
         line = pattern.sub(text, line)
     return line.strip()

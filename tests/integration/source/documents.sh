@@ -7,7 +7,8 @@
 cd "$TOP" || exit 1
 ctl=$BIN/paddlectl
 pages=(docs/folders/*.md)
-documents=(README.md docs/*.md "${pages[@]}")
+english=(README.md docs/*.md "${pages[@]}")
+documents=("${english[@]}" README_cn.md docs/cn/*.md)
 wrong=0
 say() { echo "$*" >&2 && wrong=$((wrong + 1)); }
 # Names in backticks: `NAME`, `NAME = value`, `NAME=value`.
@@ -134,7 +135,7 @@ for page in "${pages[@]}"; do
 done
 
 # --- form: lines of at most 100 columns but for tables and output, paragraphs and items of at most six lines
-/usr/bin/python3 - "${documents[@]}" CONTRIBUTING.md >"$TMP/form" <<'PY' || die "python3 failed"
+/usr/bin/python3 - "${english[@]}" CONTRIBUTING.md >"$TMP/form" <<'PY' || die "python3 failed"
 import re, sys
 for file in sys.argv[1:]:
     code, output, lines = False, False, 0

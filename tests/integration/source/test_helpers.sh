@@ -112,7 +112,7 @@ OUT=$(cd "$TOP" && grep -rnE "exit [^}]*\}.*END *\{[^}]*exit" tests --include=*.
 
 # --- documents.sh on a copy in which each kind of name is wrong once ---
 mkdir -p copy/build &&
-    cp -R "$TOP"/{README.md,CONTRIBUTING.md,docs,conf,src,launcher,worker,tests,bench} copy &&
+    cp -R "$TOP"/{README.md,README_cn.md,CONTRIBUTING.md,docs,conf,src,launcher,worker,tests,bench} copy &&
     cp -R "$TOP"/workspace_template copy
 cd copy || exit 1
 documents() { expect "$1" env PADDLE_BUILD="$BIN" bash tests/integration/source/documents.sh; }
