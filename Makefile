@@ -260,7 +260,7 @@ dist:
 
 # docs/demo.svg: a real run, as it is seen on a terminal.
 recording: all
-	@tests/support/record.py docs/demo.svg --share=1
+	@tests/support/documents/record.py docs/demo.svg --share=1
 .PHONY: recording
 
 # README.md and docs as HTML in build/docs; fails if a link leads nowhere.

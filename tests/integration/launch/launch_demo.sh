@@ -35,7 +35,7 @@ expect 2 "$demo" rsh
 has "ENGINE is ssh, slurm or mpi, not 'rsh'"
 
 # The recording of README.md: frames of a real run, in a file that an XML parser reads
-expect 0 "$TOP/tests/support/record.py" "$TMP/run.svg" --share=0.02
+expect 0 "$TOP/tests/support/documents/record.py" "$TMP/run.svg" --share=0.02
 has " frames, "
 for f in "$TMP/run.svg" "$TOP/docs/demo.svg"; do
     OUT=$(/usr/bin/python3 -c 'import sys, xml.etree.ElementTree as x

@@ -3,7 +3,7 @@
 # dev only
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
-same=tests/support/same_documents.py
+same=tests/support/documents/same.py
 pairs=(README.md README_cn.md)
 for f in docs/cn/*.md; do pairs+=("docs/${f##*/}" "$f"); done
 expect 0 $same "${pairs[@]}"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The commands that README.md and docs show are run, in the home of a user with three ssh hosts, and
-# their output is compared with the shown one (tests/support/run_documents.py).
+# their output is compared with the shown one (tests/support/documents/run.py).
 # release only
 # With arguments: only these documents.
 . "$(dirname "$0")/../../support/lib.sh"
-. "$TOP/tests/support/documented.sh"
+. "$TOP/tests/support/documents/home.sh"
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 [ -r /usr/share/wordnet/data.noun ] || skip "wordnet-base is not installed"
 on_cleanup() { home_stop; }
@@ -27,7 +27,7 @@ awk 'BEGIN { for (i = 0; i < 200; i++) printf "%d, Private, 1, HS-grad, 9, Divor
 
 cd "$TOP" || exit 1
 [ $# -gt 0 ] || set -- README.md CONTRIBUTING.md docs/*.md docs/folders/*.md
-expect 0 tests/support/run_documents.py "$HOME" "$@"
+expect 0 tests/support/documents/run.py "$HOME" "$@"
 echo "$OUT" | tail -40
 # A block that is not run needs a reason, and there are few of them.
 n=$(grep -c '^not run: ' <<<"$OUT")
@@ -37,7 +37,7 @@ n=$(grep -c '^not run: ' <<<"$OUT")
 # The comparison itself: what it must not accept
 wrong() { # wrong NAME TEXT OUTPUT
     mkdir -p "$TMP/wrong" && printf '%b' "$2" >"$TMP/wrong/$1.md"
-    expect 1 tests/support/run_documents.py "$HOME" "$TMP/wrong/$1.md"
+    expect 1 tests/support/documents/run.py "$HOME" "$TMP/wrong/$1.md"
     has "$3"
 }
 wrong text '```console\n$ echo cost 1.5 done\ncost 2.5 failed\n```\n' "cost 1.5 done"
@@ -47,4 +47,4 @@ wrong wanted '<!-- status: 2 -->\n```sh\ntrue\n```\n' "exit status 0, wanted 2"
 wrong place '```\npaddlectl run\n```\n' "a command in a block that is not sh or console"
 wrong indent 'Text:\n\n    paddlectl run\n' "a command in an indented block"
 printf '```console\n$ printf "a 1\\nb\\nc 22 s\\n"\na 7\n...\nc 3 min\n```\n' >"$TMP/wrong/good.md"
-expect 0 tests/support/run_documents.py "$HOME" "$TMP/wrong/good.md"
+expect 0 tests/support/documents/run.py "$HOME" "$TMP/wrong/good.md"

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 PAGE = TOP + "/docs/troubleshooting.md"
 SECTIONS = {"PD_ENOMEM": "Out of memory", "PD_EPROTO": "A frame that breaks the protocol"}
 # Their words are values.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Compares documents with their translations: same_documents.py ORIGINAL TRANSLATION...
+"""Compares documents with their translations: same.py ORIGINAL TRANSLATION...
 
 Both must have the same headings (their levels), blocks of code (but for comments), marks in front of
 blocks, tables (rows, columns, and code in them), items of lists, and links.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs the commands of documents, and compares their output with the shown one.
 
-    run_documents.py FOLDER DOCUMENT...
+    run.py FOLDER DOCUMENT...
 
 A block of a document is one of these:
 

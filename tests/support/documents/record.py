@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Records the README's example on three ssh hosts of this machine as an animated SVG.
 
-    tests/support/record.py OUT.svg [--share=0.1]       (make recording)
+    tests/support/documents/record.py OUT.svg [--share=0.1]       (make recording)
 
 Each command is typed at a prompt and runs in a pseudo-terminal (screen.py). Its real screens are
 the frames. A pause in which nothing changes is cut to PAUSE_S, and a command that takes longer than
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # tests/support
 sys.path.insert(0, HERE)
 from screen import Screen  # noqa: E402
 

@@ -1,4 +1,4 @@
-# documented.sh - sourced after lib.sh: the home of a user who has three hosts, node-1 to node-3, in
+# home.sh - sourced after lib.sh: the home of a user who has three hosts, node-1 to node-3, in
 # ~/.ssh/config. Commands of the documents run there.
 #
 #   home_start FOLDER     sets HOME, PATH and PADDLE_MACHINE; HOME/hosts is the fixture of the sshds
