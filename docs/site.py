@@ -56,6 +56,7 @@ pre code { padding: 0; overflow-wrap: normal }
 table { border-collapse: collapse; font-size: .93rem }
 th, td { border: 1px solid var(--edge); padding: .35rem .6rem; text-align: left; vertical-align: top }
 th { background: var(--code) }
+thead:not(:has(th:not(:empty))) { display: none }
 img { max-width: 100% }
 nav > label, #menu { display: none }
 @media (max-width: 52rem) {
