@@ -49,6 +49,86 @@ static void apply_limit(const char *dir, int v2, uint64_t *left, uint64_t *total
         *left = rest;
 }
 
+/* --- an allocation of Slurm --- */
+
+/* The memory of the allocation on this node. UINT64_MAX: there is no limit. */
+static uint64_t slurm_limit(void) {
+    const char *node = getenv("SLURM_MEM_PER_NODE"), *cpu = getenv("SLURM_MEM_PER_CPU"),
+               *cpus = getenv("SLURM_CPUS_ON_NODE");
+    const uint64_t most = UINT32_MAX; /* of megabytes */
+    uint64_t mb, n = 1;
+    if (!getenv("SLURMD_NODENAME") || (!node && !cpu) || pd_parse_u64(node ? node : cpu, most, &mb))
+        return UINT64_MAX;
+    if (!node && (!cpus || pd_parse_u64(cpus, 1 << 20, &n)))
+        return UINT64_MAX;
+    return mb && n ? (mb * n) << 20 : UINT64_MAX; /* 0: all of the node */
+}
+
+/* stat(5): "12 (name) S 11 ...". 1: *parent is the number of the parent, no program of Slurm. */
+static int parent_in_step(const char *root, const char *pid, char parent[24]) {
+    char path[PATH_MAX], line[512] = "", name[32] = "";
+    int up = 0;
+    for (int i = 0; i < 2; i++) {
+        FILE *f = pd_fmt(path, sizeof path, "%s/proc/%s/stat", root, i ? parent : pid)
+                      ? NULL
+                      : fopen(path, "re");
+        const char *end = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+        if (f)
+            fclose(f);
+        if (!end)
+            return 0;
+        if (!i && (sscanf(end + 1, " %*c %d", &up) != 1 || up <= 1))
+            return 0;
+        if (!i)
+            pd_fmt(parent, 24, "%d", up);
+        else
+            sscanf(line, "%*d (%31[^)]", name);
+    }
+    return !pd_starts_with(name, "slurm");
+}
+
+/* Adds what a process and those below it use. Shared memory counts once: the nodes of a job share
+ * the same pages. */
+static void add_use(const char *root, const char *pid, int depth, uint64_t *own, uint64_t *shared) {
+    enum { DEPTH_MAX = 12 };
+    char path[PATH_MAX], children[4096] = "";
+    uint64_t v[2] = {0};
+    for (int i = 0; i < 2; i++)
+        if (!pd_fmt(path, sizeof path, "%s/proc/%s/status", root, pid))
+            v[i] = number(path, i ? "RssShmem:" : "RssAnon:", 1024);
+    *own += v[0] == UINT64_MAX ? 0 : v[0];
+    if (v[1] != UINT64_MAX && v[1] > *shared)
+        *shared = v[1];
+    FILE *f = pd_fmt(path, sizeof path, "%s/proc/%s/task/%s/children", root, pid, pid)
+                  ? NULL
+                  : fopen(path, "re");
+    if (f && !fgets(children, sizeof children, f))
+        *children = 0;
+    if (f)
+        fclose(f);
+    for (char *save, *s = strtok_r(children, " \n", &save); s && depth < DEPTH_MAX;
+         s = strtok_r(NULL, " \n", &save))
+        add_use(root, s, depth + 1, own, shared);
+}
+
+/* Slurm without cgroups ends a job that uses more, but only after some seconds. The processes of
+ * this node are below the first process of the step. */
+static void apply_slurm(const char *root, uint64_t *left, uint64_t *total) {
+    const uint64_t limit = slurm_limit();
+    char top[24] = "self", parent[24];
+    uint64_t own = 0, shared = 0;
+    if (limit == UINT64_MAX)
+        return;
+    for (int i = 0; i < 16 && parent_in_step(root, top, parent); i++)
+        memcpy(top, parent, sizeof top);
+    add_use(root, top, 0, &own, &shared);
+    const uint64_t rest = limit > own + shared ? limit - own - shared : 0;
+    if (limit < *total)
+        *total = limit;
+    if (rest < *left)
+        *left = rest;
+}
+
 uint64_t pd_memory_available(const char *root, uint64_t *total) {
     char path[PATH_MAX], line[PATH_MAX];
     *total = UINT64_MAX;
@@ -77,6 +157,7 @@ uint64_t pd_memory_available(const char *root, uint64_t *total) {
     }
     if (f)
         fclose(f);
+    apply_slurm(root, &left, total);
     return left;
 }
 

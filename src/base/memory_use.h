@@ -6,8 +6,8 @@
 uint64_t pd_peak_memory(void);
 
 /* The bytes that this process may still use: what the machine has available, swap included, or less
- * if a cgroup (version 2 or 1) limits it. *total: of the machine, or the lowest limit. UINT64_MAX:
- * unknown. `root` is "", or a folder with proc and sys for tests. */
+ * if a cgroup (version 2 or 1) or an allocation of Slurm limits it. *total: of the machine, or the
+ * lowest limit. UINT64_MAX: unknown. `root` is "", or a folder with proc and sys for tests. */
 uint64_t pd_memory_available(const char *root, uint64_t *total);
 
 /* May this process take `bytes` more? Everything that can be large asks before it takes memory, so

@@ -2,38 +2,11 @@
 # [cluster] launch = srun: one step of a real Slurm starts all nodes. srun hands its standard input to
 # all of them, so the secret and the seed come that way.
 . "$(dirname "$0")/../../support/lib.sh"
-. "$TOP/tests/support/tiny_model.sh"
-ctl=$BIN/paddlectl
-fixture=$TOP/tests/support/engines/slurm-fixture
-on_cleanup() { "$fixture" stop "$TMP/slurm"; }
-out=$("$fixture" start "$TMP/slurm" 3)
-rc=$?
-[ $rc -ne 77 ] || skip "${out#skip: }"
-[ $rc -eq 0 ] || die "no Slurm: $out"
-export SLURM_CONF=$TMP/slurm/slurm.conf
-cd "$TMP" || exit 1
-
-tiny_data ws/data
-tiny_model vocabulary=300 test='data/*' <<'END' >ws/train.ini
-END
 srun="srun --overlap --mem=0 --ntasks-per-node=1 --mpi=none --cpu-bind=none --kill-on-bad-exit"
-cat >conf.ini <<END
-[cluster]
+. "$TOP/tests/support/engines/slurm.sh" <<END
 hosts = slurm
 launch = $srun
-root_dir = $TMP/root-%n
-port = $((10000 + RANDOM % 10000))
-[job]
-job_dispatch_package = ws
-[train]
-num_passes = 2
 END
-left() { pgrep -f "$TMP/root-." >/dev/null; }
-none_left() {
-    wait_for 60 "no process is left" eval '! left'
-    wait_for 60 "no allocation is left" eval '[ -z "$(squeue -h)" ]'
-}
-inside() { salloc -Q --nodes=3 "$@"; }
 
 # --- fresh nodes; node i is rank i; the secret is in no environment
 expect 3 inside "$ctl" exec --conf=conf.ini 'echo "on $SLURMD_NODENAME, rank $SLURM_PROCID"; env | grep PADDLECTL; exit 3'

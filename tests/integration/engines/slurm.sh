@@ -3,36 +3,7 @@
 # way to a model, Ctrl-C, a failed trainer, an allocation that is refused, late, cancelled, or at
 # its time limit, killed programs, batch jobs, and an srun that holds bytes back.
 . "$(dirname "$0")/../../support/lib.sh"
-. "$TOP/tests/support/tiny_model.sh"
-ctl=$BIN/paddlectl
-fixture=$TOP/tests/support/engines/slurm-fixture
-on_cleanup() { "$fixture" stop "$TMP/slurm"; }
-out=$("$fixture" start "$TMP/slurm" 3)
-rc=$?
-[ $rc -ne 77 ] || skip "${out#skip: }"
-[ $rc -eq 0 ] || die "no Slurm: $out"
-export SLURM_CONF=$TMP/slurm/slurm.conf
-cd "$TMP" || exit 1
-
-tiny_data ws/data
-tiny_model vocabulary=300 test='data/*' <<'END' >ws/train.ini
-END
-cat >conf.ini <<END
-[cluster]
-engine = slurm
-root_dir = $TMP/root-%n
-port = $((10000 + RANDOM % 10000))
-[job]
-job_dispatch_package = ws
-[train]
-num_passes = 2
-END
-left() { pgrep -f "$TMP/root-." >/dev/null; }
-none_left() {
-    wait_for 60 "no process is left" eval '! left'
-    wait_for 60 "no allocation is left" eval '[ -z "$(squeue -h)" ]'
-}
-inside() { salloc -Q --nodes=3 "$@"; }
+. "$TOP/tests/support/engines/slurm.sh" <<<"engine = slurm"
 
 # --- the hosts are the allocation's, in its order; each command runs on its node
 expect 3 inside "$ctl" exec --conf=conf.ini 'echo "on $SLURMD_NODENAME"; exit 3'
@@ -64,13 +35,15 @@ refused() { # refused TEXT OPTION...
     expect 3 timeout 30 "$ctl" run --conf=conf.ini "${@:2}"
     [[ $OUT =~ ^"paddlectl: no allocation: ".*$1 ]] || die "no '$1' in: $OUT"
     [ "$(wc -l <<<"$OUT")" = 1 ] || die "more than one line: $OUT"
-    [ -z "$(squeue -h)" ] || die "a request is left: $(squeue)"
+    [ -z "$(squeue -h -t pending,running)" ] || die "a request is left: $(squeue)"
 }
 refused "invalid partition specified: nosuch" --nodes=2 --partition=nosuch
 # Slurm 22.05 would let it wait for ever, 24.11 refuses it
 refused "Slurm cannot give it: Partition|configuration is not available" --nodes=6
 refused "Invalid --time specification" --nodes=2 --time=soon
 refused "Memory specification can not be satisfied" --nodes=2 --slurm.options=--mem=100G
+# Slurm 22.05 would let it wait for ever, 24.11 refuses it
+refused "PartitionTimeLimit|PartitionConfig|time limit is invalid" --nodes=2 --partition=short --time=60
 expect 3 inside "$ctl" run --conf=conf.ini --nodes=4
 has "the Slurm allocation has 3 nodes, not 4 (--nodes)"
 mkdir bin
@@ -118,6 +91,50 @@ kill "$other"
 scancel --user="$(id -un)"
 none_left
 
+# --- a job that uses more than the allocation's memory fails before Slurm ends it; without --mem it
+# has the memory of the machine
+large() { timeout 120 "$ctl" run --conf=conf.ini --nodes=3 --num_passes=1 --set layer.e.size=100000 "$@"; }
+expect 1 large --slurm.options=--mem=60M
+[[ $OUT =~ need\ .*\ on\ .*,\ which\ has\ 0.0629[0-9]*\ GB ]] || die "no reason in: $OUT"
+none_left
+expect 0 large
+none_left
+
+# --- a rank that never calls back is named, with the time
+step=$(inside "$ctl" conf --conf=conf.ini | sed -n 's/^launch = \(srun [^;]*[^ ]\) *;.*/\1/p')
+printf '#!/bin/sh\n[ "$SLURM_PROCID" != 1 ] || exec sleep 100\nexec "$@"\n' >late
+chmod +x late
+expect 3 inside "$ctl" exec --conf=conf.ini --launch="$step $TMP/late" --connect_timeout=3 true
+has "rank 1 (host sn1) has not called back within 3 s"
+[ "$(grep -c '^paddlectl' <<<"$OUT")" = 1 ] || die "$OUT"
+none_left
+
+# --- in an allocation of one's own a job goes on without paddlectl: --detach, the key d
+cat >own.sh <<END
+"$ctl" run --conf=conf.ini --trainer_command=./wait.sh \$1
+"$ctl" ps --conf=conf.ini
+"$ctl" stop --conf=conf.ini latest
+END
+cat >keys.py <<END
+import sys, time
+sys.path.insert(0, "$TOP/tests/support")
+from screen import Screen
+s = Screen(["salloc", "-Q", "--nodes=3", "sh", "own.sh"])
+s.until(lambda: any("keys: d detach" in line for line in s.lines), "the keys")
+time.sleep(0.5)
+s.type("d")
+s.wait()
+print("\\n".join(s.lines))
+END
+printf '#!/bin/sh\nexec sleep 309.%s\n' $$ >ws/wait.sh
+chmod +x ws/wait.sh
+for how in "inside sh own.sh --detach" "env PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 keys.py"; do
+    OUT=$($how 2>&1) || die "$how: $OUT"
+    has "running"
+    has "stopped on 3 nodes"
+    none_left
+done
+
 # --- a failed trainer: its node is named
 cat >ws/fail.sh <<END
 #!/bin/sh
@@ -161,6 +178,17 @@ ends 1 "has ended before the job: its paddlectl was killed"
 begin --attach_lease=5
 scancel "$(squeue -h -o %i)"
 ends 130 "has ended before the job$"
+
+# --- a lost node: with a step for each node, and an allocation that survives it, the job goes on
+printf '#!/bin/sh\n[ "$PADDLE_RESTART_COUNT" = 0 ] || exit 0\nexec sleep 307.%s\n' $$ >ws/wait.sh
+begin --on_failure=restart --slurm.options=--no-kill --attach_lease=3 --connect="srun --overlap --mem=0 \
+--mpi=none --cpu-bind=none --unbuffered -N1 -n1 -w %h"
+scontrol update NodeName=sn2 State=DOWN Reason=test
+# shellcheck disable=SC2046
+kill -9 $(pgrep -f "$TMP/root-2/") 2>/dev/null
+ends 0 "sn2 (node 2) is lost"
+scontrol update NodeName=sn2 State=RESUME
+wait_for 30 "sn2 is back" eval '[ "$(sinfo -h -N -p main -t idle -o %N | wc -l)" = 3 ]'
 
 # --- before the time limit the job saves and ends
 start run "$ctl" run --conf=conf.ini --nodes=3 --num_passes=1000000 --time=1 --save_time=52

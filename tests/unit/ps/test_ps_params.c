@@ -465,6 +465,52 @@ static void limits_of_cgroups_count(void **state) {
     }
 }
 
+/* The step's first process is 10, a child of slurmstepd; 12 is this one, 13 its sibling. */
+static void memory_of_a_slurm_allocation_counts(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *node, *cpu, *cpus, *where;
+        uint64_t left, total;
+    } rows[] = {
+        {"no step", "4", NULL, "1", NULL, 6144000, 8192000},
+        {"of the node", "4", NULL, "1", "sn0", (4 << 20) - 1024 * (100 + 200 + 300 + 1000),
+         4 << 20},
+        {"of a CPU", NULL, "2", "2", "sn0", (4 << 20) - 1024 * 1600, 4 << 20},
+        {"a CPU, but how many", NULL, "2", NULL, "sn0", 6144000, 8192000},
+        {"all of the node", "0", NULL, "1", "sn0", 6144000, 8192000},
+        {"used up", "1", NULL, "1", "sn0", 0, 1 << 20},
+        {"more than the machine", "9000", NULL, "1", "sn0", 6144000, 8192000},
+    };
+    char dir[] = "/tmp/paddle-memory-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    put_file(dir, "proc/meminfo", "MemTotal: 8000 kB\nMemAvailable: 5000 kB\nSwapFree: 1000 kB\n");
+    put_file(dir, "proc/self/cgroup", "0::/\n");
+    put_file(dir, "proc/self/stat", "12 (a) b) S 10 12\n");
+    put_file(dir, "proc/10/stat", "10 (sh) S 9 10\n");
+    put_file(dir, "proc/9/stat", "9 (slurmstepd) S 1 9\n");
+    put_file(dir, "proc/10/status", "RssAnon: 100 kB\nRssShmem: 0 kB\n");
+    put_file(dir, "proc/12/status", "RssAnon: 200 kB\nRssShmem: 1000 kB\n");
+    put_file(dir, "proc/13/status", "RssAnon: 300 kB\nRssShmem: 900 kB\n");
+    put_file(dir, "proc/10/task/10/children", "12 13 \n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *const set[][2] = {{"SLURM_MEM_PER_NODE", rows[i].node},
+                                      {"SLURM_MEM_PER_CPU", rows[i].cpu},
+                                      {"SLURM_CPUS_ON_NODE", rows[i].cpus},
+                                      {"SLURMD_NODENAME", rows[i].where}};
+        uint64_t total;
+        for (size_t k = 0; k < 4; k++)
+            if (set[k][1])
+                setenv(set[k][0], set[k][1], 1);
+        const uint64_t left = pd_memory_available(dir, &total);
+        for (size_t k = 0; k < 4; k++)
+            unsetenv(set[k][0]);
+        if (left != rows[i].left || total != rows[i].total)
+            fail_msg("%s: %llu of %llu", rows[i].name, (unsigned long long)left,
+                     (unsigned long long)total);
+    }
+    pd_rm_tree(dir, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(optimizers_are_applied_to_sums),
@@ -476,6 +522,7 @@ int main(void) {
         cmocka_unit_test(a_table_grows_while_the_machine_has_memory),
         cmocka_unit_test(a_table_stops_before_the_kernel_kills),
         cmocka_unit_test(limits_of_cgroups_count),
+        cmocka_unit_test(memory_of_a_slurm_allocation_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
