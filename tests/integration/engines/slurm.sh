@@ -181,7 +181,7 @@ ends 130 "has ended before the job$"
 
 # --- a lost node: with a step for each node, and an allocation that survives it, the job goes on
 printf '#!/bin/sh\n[ "$PADDLE_RESTART_COUNT" = 0 ] || exit 0\nexec sleep 307.%s\n' $$ >ws/wait.sh
-begin --on_failure=restart --slurm.options=--no-kill --attach_lease=3 --connect="srun --overlap --mem=0 \
+begin --on_failure=restart --slurm.options=-k --attach_lease=3 --connect="srun --overlap --mem=0 \
 --mpi=none --cpu-bind=none --unbuffered -N1 -n1 -w %h"
 scontrol update NodeName=sn2 State=DOWN Reason=test
 # shellcheck disable=SC2046
