@@ -169,7 +169,10 @@ void job_state_changed(struct job *j, const char *state) {
     int runs = !strcmp(state, "trainers");
     if (!j->flags.detach || j->phase != JOB_FOLLOW)
         return;
-    if (j->settling && !runs) { /* the job ends already: wait for its result */
+    if (j->settling && !strcmp(state, "restarting")) { /* it starts again */
+        j->settling = 0;
+        uv_timer_stop(&j->patience);
+    } else if (j->settling && !runs) { /* the job ends already: wait for its result */
         job_limit_wait(j, RESULT_MS);
     } else if (runs && !uv_is_active((uv_handle_t *)&j->patience)) {
         j->settling = 1;
