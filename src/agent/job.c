@@ -281,8 +281,11 @@ static void from_head(struct ag_job *j, uint16_t type, uint64_t req, const json_
 
 static void on_head_send(void *arg, int node, uint16_t type, uint64_t req, json_t *body) {
     struct ag_job *j = arg;
-    if (type == WIRE_HD_START)
+    if (type == WIRE_HD_START && !j->started) {
         j->started = 1;
+        election_changed(&j->election);
+        j->keep_due = 1;
+    }
     if (node == j->spec.node)
         post(j, 0, type, req, body, NULL);
     else
@@ -300,8 +303,14 @@ static void on_head_over(void *arg, const char *status, const json_t *first, int
 
 static void on_join(void *arg, int node, const json_t *join) {
     struct ag_job *j = arg;
-    if (j->head)
-        head_joined(j->head, node, join);
+    if (!j->head)
+        return;
+    head_joined(j->head, node, join);
+    ag_vote_joined(j, node);
+}
+
+static void on_alive(void *arg, int node, uint64_t sent_ms) {
+    election_acked(&((struct ag_job *)arg)->election, node, sent_ms);
 }
 
 static void on_lost(void *arg, int node) {
@@ -324,6 +333,8 @@ static void answer_file(struct ag_job *j, int node, const struct wire_frame *f) 
 static void on_message(void *arg, int node, const struct wire_frame *f, const json_t *body,
                        const struct pd_err *refused) {
     struct ag_job *j = arg;
+    if (ag_vote_message(j, node, f, body, refused))
+        return;
     if (node != PEER_HEAD) {
         if (f->type == WIRE_HD_FILE || f->type == WIRE_HD_FILE_HERE)
             answer_file(j, node, f);
@@ -397,8 +408,9 @@ static json_t *peer_of(void *arg, int node) {
 }
 
 const struct node_io ag_job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
-static void on_head_pass(void *arg, const json_t *event) {
+static void on_head_pass(void *arg, int node, const json_t *body, const json_t *event) {
     struct ag_job *j = arg;
+    ag_vote_heard(j, node, body);
     struct pd_err err = {0};
     passes_take(&j->passes, event);
     if (passes_append(&j->o.core->paths, event, &err))
@@ -412,8 +424,9 @@ static int on_head_heard(void *arg, uint64_t since_ns) {
 
 const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over, on_head_pass,
                                        on_head_heard};
-const struct peer_events ag_job_peer_events = {
-    on_join, on_lost, on_message, ag_job_join_body, on_joined, on_taker_frame, on_taker_gone};
+const struct peer_events ag_job_peer_events = {on_join,          on_lost,        on_message,
+                                               ag_job_join_body, on_joined,      on_alive,
+                                               ag_vote_asked,    on_taker_frame, on_taker_gone};
 const struct file_fetch_io ag_job_file_io = {ask_head, is_joined, is_head, peer_of};
 
 /* --- leases and the end --- */
@@ -425,11 +438,12 @@ static void on_ended_then_quit(void *arg) {
     ag_job_quit(j, 0);
 }
 
-/* 1: paddlectl can let another node take the head's part, so this node leaves without an end of
- * the job. */
+/* 1: paddlectl can let another node take the head's part, or the nodes can choose one, so this node
+ * leaves without an end of the job. */
 static int leaves(struct ag_job *j, const char *role) {
     const int alone = !strcmp(role, "agent") || j->lease_over;
-    return alone && j->spec.job.attached && j->head && !j->result && head_leave(j->head);
+    return alone && (j->spec.job.attached || ag_vote_goes_on(j)) && j->head && !j->result &&
+           head_leave(j->head);
 }
 
 void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const char *reason) {
@@ -439,8 +453,8 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
     }
     if (j->ending)
         return;
-    j->ending = 1;
     j->left = leaves(j, role);
+    j->ending = 1;
     pd_warn(ag_job_log(j), "ending: %s", reason);
     if (!j->result) {
         if (j->head && !j->left)
@@ -460,6 +474,7 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
 void ag_job_bye(struct ag_job *j, int abandon, int detach) {
     if (detach && ag_job_is_live(j) && !j->result) {
         j->spec.job.attached = 0;
+        ag_vote_detached(j);
         clients_set_owner(j->o.clients, "");
         ag_job_save_state(j);
     } else if (!ag_job_is_live(j))
@@ -484,14 +499,13 @@ static uint64_t head_lease_ms(const struct ag_job *j) {
            (s->attached && s->max_restarts ? 2 * s->attach_lease_ms + TAKE_OVER_MS : 0);
 }
 
-/* A detached job has nobody who decides which nodes go on. */
 static void tell_lost_head(const struct ag_job *j, uint64_t ms, char *out, size_t cap) {
     const int n = snprintf(out, cap, "node %d has not heard of node %d for %llu ms", j->spec.node,
                            j->head_node, (unsigned long long)ms);
     if (!j->spec.job.attached && j->spec.job.max_restarts)
         snprintf(out + n, cap - (size_t)n,
-                 ", and no paddlectl is attached that could let another node go on as the head; "
-                 "to continue: paddlectl run --resume=%s",
+                 ", and no majority of the job's nodes has chosen another head; to continue: "
+                 "paddlectl run --resume=%s",
                  j->self.job);
 }
 
@@ -508,7 +522,7 @@ static void tick_live(struct ag_job *j, uint64_t silent_ms) {
         snprintf(reason, sizeof reason, "the launcher's connection to node %d was lost for %llu ms",
                  j->spec.node, (unsigned long long)silent_ms);
         end_by_lease(j, reason);
-    } else if (j->ran && head_ms >= head_lease_ms(j)) {
+    } else if (j->ran && head_ms >= head_lease_ms(j) && !ag_vote_waits(j)) {
         tell_lost_head(j, head_ms, reason, sizeof reason);
         j->lost_head = 1;
         end_by_lease(j, reason);
@@ -523,6 +537,7 @@ void ag_job_tick(struct ag_job *j, uint64_t passed_ms) {
             ag_job_quit(j, 1);
         return;
     }
+    ag_vote_tick(j);
     peer_link_tick(j->link);
     node_tick(j->node, passed_ms);
     if (!at_work)
@@ -539,6 +554,7 @@ void ag_job_close(struct ag_job *j) {
         return;
     j->quitting = 1;
     file_fetch_close(j->data);
+    ag_vote_close(j);
     peer_link_close(j->link);
     head_free(j->head);
     node_free(j->node);
@@ -574,6 +590,7 @@ void ag_job_free(struct ag_job *j) {
     json_decref(j->addrs);
     json_decref(j->peers);
     passes_release(&j->passes);
+    ag_vote_release(j);
     json_decref(j->save_stop);
     json_decref(j->result);
     sodium_memzero(&j->self, sizeof j->self);

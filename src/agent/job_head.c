@@ -1,5 +1,7 @@
-/* job_head.c - AG_JOB_HEAD: paddlectl has given the head up, and lets another node take its part.
- * Ids of heads ascend, because the earlier ones are lost, so an old request has no effect. */
+/* job_head.c - this node becomes the head, or follows a new one. AG_JOB_HEAD: paddlectl has given
+ * the head up, and lets another node take its part. In a detached job the nodes choose
+ * (job_vote.c). Ids of heads ascend, because the earlier ones are lost, so an old request has no
+ * effect. */
 #include "agent/job_internal.h"
 
 /* A stop that saves may not have reached the head that was lost. No trainer that could save is left
@@ -15,8 +17,7 @@ static void stop_if_told(struct ag_job *j) {
     head_stop(j->head, (unsigned)s.grace_ms, reason);
 }
 
-/* This node has the job's description since AG_JOB_SETUP. `peers` is taken over. */
-static int become_head(struct ag_job *j, const struct ag_job_head *m, json_t *peers,
+int ag_job_become_head(struct ag_job *j, const struct ag_job_head *m, json_t *peers,
                        struct pd_err *err) {
     const int lost = j->head_node;
     struct ag_head *head = NULL;
@@ -32,7 +33,10 @@ static int become_head(struct ag_job *j, const struct ag_job_head *m, json_t *pe
     j->peers = peers;
     j->head = head;
     j->head_node = j->spec.node;
+    j->waits = 0;
     j->ran = j->started = 1;
+    election_lead(&j->election);
+    j->keep_due = 1;
     ag_job_save_state(j);
     head_take_over(head, lost, m->lost, (int)j->restarts, m->passes);
     ag_job_join_head(j);
@@ -41,17 +45,18 @@ static int become_head(struct ag_job *j, const struct ag_job_head *m, json_t *pe
     return 0;
 }
 
-static void follow_head(struct ag_job *j, int head, json_t *peers) {
+void ag_job_follow_head(struct ag_job *j, int head, json_t *peers) {
     pd_warn(ag_job_log(j), "node %d is the head in place of node %d", head, j->head_node);
     j->head_node = head;
+    j->waits = 0;
     peer_link_join(j->link, head, json_array_get(peers, 0));
     json_decref(j->peers);
     j->peers = peers;
+    election_follow(&j->election, head, pd_mono_ns() / 1000000u);
     ag_job_save_state(j);
 }
 
-/* 1: the entries that this node needs: of all nodes for the head, else of the head alone. */
-static int has_entries(const struct ag_job *j, const struct ag_job_head *m, struct pd_err *err) {
+int ag_job_has_entries(const struct ag_job *j, const struct ag_job_head *m, struct pd_err *err) {
     const size_t n = json_array_size(m->nodes);
     struct job_peer peer;
     if (m->head == j->spec.node ? n != (size_t)j->spec.n_nodes : n != 1)
@@ -66,12 +71,14 @@ int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *b
                    struct pd_err *err) {
     struct ag_job *j = ag_job_usable(c, err);
     struct ag_job_head m;
-    if (!j || wire_get(&wire_ag_job_head, &m, body, err) || !has_entries(j, &m, err))
+    if (!j || wire_get(&wire_ag_job_head, &m, body, err) || !ag_job_has_entries(j, &m, err))
         return err->code;
     if (j->result || j->ending || (*j->end_status && !j->restarting))
         return pd_fail(err, PD_EHOST, "the job has ended on node %d", j->spec.node);
     if (m.head == j->head_node) /* repeated after a lost connection */
         return client_answer(c, f, json_object(), err);
+    if (!j->spec.job.attached)
+        return pd_fail(err, PD_EHOST, "the job is detached: its nodes choose the head");
     if (!client_renews(c))
         return pd_fail(err, PD_EHOST, "another paddlectl keeps the job");
     if (m.head < j->head_node || m.head >= j->spec.n_nodes || j->head || !j->peers)
@@ -80,8 +87,8 @@ int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *b
     if (!peers)
         return pd_oom(err, "a request about the job");
     if (m.head == j->spec.node)
-        become_head(j, &m, peers, err);
+        ag_job_become_head(j, &m, peers, err);
     else
-        follow_head(j, (int)m.head, peers);
+        ag_job_follow_head(j, (int)m.head, peers);
     return err->code ? err->code : client_answer(c, f, json_object(), err);
 }

@@ -1,15 +1,17 @@
 /* job_internal.h - types and functions shared by job.c (messages, leases, the end) and
- * job_requests.c (a client's requests), and job_head.c (a new head). */
+ * job_requests.c (a client's requests), job_head.c (a new head) and job_vote.c (its election). */
 #pragma once
 
 #include "agent/core/passes.h"
+#include "agent/head/election.h"
 #include "agent/head/head.h"
 #include "agent/job.h"
 #include "agent/process/node.h"
 #include "agent/peer_link.h"
-#include "wire/bodies.h"
+#include "wire/client_bodies.h"
 
 struct ag_job_post; /* a message between head and node of this agent */
+struct vote_call;   /* job_vote.c */
 
 struct ag_job {
     struct ag_job_opts o;
@@ -50,6 +52,18 @@ struct ag_job {
     int lost_head;        /* the head's node is the failure */
     int lease_over;       /* no client was heard for attach_lease, or no head for detach_lease */
     int left;             /* this node has left the job, which may go on */
+    /* job_vote.c; unused unless head_may_be_chosen */
+    struct election election;
+    json_t *kept_nodes, *kept_lost; /* of the last HD_KEEP; NULL: none came */
+    json_t *heard;                  /* reports of passes, array of heard_pass: the newest */
+    size_t heard_bytes;
+    size_t n_lost; /* a head: lost nodes that the voters know */
+    int keep_due;  /* a head: the voters get HD_KEEP */
+    int waits;  /* the head was silent for its lease: no process runs until there is another one */
+    int fenced; /* a head: no majority answers it */
+    struct vote_call *calls;
+    unsigned n_calls, round;
+    uint64_t called_ms;
 };
 
 /* job.c handles the events of a job's parts; their `arg` is the struct ag_job *. */
@@ -71,6 +85,31 @@ void ag_job_join_head(struct ag_job *j); /* this node joins its own head */
 /* AG_JOB_HEAD */
 int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *body,
                    struct pd_err *err);
+
+/* This node has the job's description since AG_JOB_SETUP. `peers` is taken over. */
+int ag_job_become_head(struct ag_job *j, const struct ag_job_head *m, json_t *peers,
+                       struct pd_err *err);
+void ag_job_follow_head(struct ag_job *j, int head, json_t *peers); /* takes `peers` over */
+/* 1: the entries that this node needs: of all nodes for the head, else of the head alone. */
+int ag_job_has_entries(const struct ag_job *j, const struct ag_job_head *m, struct pd_err *err);
+
+/* job_vote.c */
+void ag_vote_init(struct ag_job *j);
+void ag_vote_tick(struct ag_job *j);
+void ag_vote_joined(struct ag_job *j, int node); /* a head: the node has joined */
+void ag_vote_heard(struct ag_job *j, int node, const json_t *pass); /* a head: HD_PASS */
+void ag_vote_detached(struct ag_job *j);
+/* A message between head and voter. 0: it is another message. */
+int ag_vote_message(struct ag_job *j, int node, const struct wire_frame *f, const json_t *body,
+                    const struct pd_err *refused);
+void ag_vote_asked(void *job, struct net_conn *c, const struct wire_frame *f); /* on_vote */
+/* The head was silent for detach_lease. 1: this node has no processes, and waits for another head.
+ */
+int ag_vote_waits(struct ag_job *j);
+/* A head that leaves: the other nodes can choose another one. */
+int ag_vote_goes_on(const struct ag_job *j);
+void ag_vote_close(struct ag_job *j);
+void ag_vote_release(struct ag_job *j);
 
 /* The job is over on this node. reason "": there is none, or only the head knows it. */
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason);

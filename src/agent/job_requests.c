@@ -51,6 +51,7 @@ static int open_link(struct ag_job *j, struct pd_err *err) {
                                      .local = (int)s->job.local,
                                      .from_port = from > 65000 ? s->job.port : from,
                                      .takers = j->data != NULL,
+                                     .n_voters = head_may_be_chosen(s) ? ELECTION_VOTERS : 0,
                                      .lease_ms = s->job.detach_lease_ms,
                                      .events = &ag_job_peer_events,
                                      .arg = j};
@@ -78,6 +79,8 @@ static int open_parts(struct ag_job *j, json_t *body, struct pd_err *err) {
         rc = open_files(j, err);
     if (!rc)
         rc = open_link(j, err);
+    if (!rc)
+        ag_vote_init(j);
     return rc;
 }
 

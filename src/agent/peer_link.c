@@ -78,15 +78,29 @@ static void forget(struct peer_link *l, const struct net_conn *c) {
         }
 }
 
+/* Before that, the node has not heard this node on this connection. */
+static uint64_t accepted_ms(const struct peer_link *l, const struct net_conn *c) {
+    for (unsigned i = 0; i < l->n_conns; i++)
+        if (l->conns[i].conn == c)
+            return l->conns[i].since_ns / 1000000u;
+    return 0;
+}
+
 static int is_taker(const struct peer_link *l, const struct net_conn *c) {
     return net_peer(c)->role == WIRE_ROLE_TAKER && l->o.takers;
+}
+
+static int is_voter(const struct peer_link *l, const struct net_conn *c) {
+    const struct wire_hello *h = net_peer(c);
+    return h->role == WIRE_ROLE_VOTE && l->o.n_voters && h->id != (uint32_t)l->o.self->node &&
+           h->id < (uint32_t)l->o.n_nodes;
 }
 
 static void on_accepted(struct net_conn *c, void *arg) {
     struct peer_link *l = arg;
     const struct wire_hello *h = net_peer(c);
     if (remember(l, c) || l->closing ||
-        (h->role != WIRE_ROLE_PROBE && !is_taker(l, c) && !node_of(l, c))) {
+        (h->role != WIRE_ROLE_PROBE && !is_taker(l, c) && !is_voter(l, c) && !node_of(l, c))) {
         pd_warn(log_of(l), "%s: role %u, id %u has no business here", net_peer_addr(c), h->role,
                 h->id);
         net_close(c);
@@ -108,6 +122,7 @@ static void take_join(struct peer_link *l, struct net_conn *c, struct peer_node 
     msg_send(c, WIRE_HD_JOIN, req, json_object());
     json_decref(p->join);
     p->join = json_incref(body);
+    l->o.events->on_alive(l->o.arg, node, accepted_ms(l, c));
     l->o.events->on_join(l->o.arg, node, body);
 }
 
@@ -118,8 +133,11 @@ static void take_frame(struct peer_link *l, struct peer_node *p, struct net_conn
     json_t *body = NULL;
     const int refused = f->flags & WIRE_F_ERROR;
     p->heard_ns = pd_mono_ns();
-    if (f->type == WIRE_HD_PING)
+    if (f->type == WIRE_HD_PING) {
+        if (f->req && f->req <= p->heard_ns / 1000000u && p->conn == c)
+            l->o.events->on_alive(l->o.arg, (int)net_peer(c)->id, f->req);
         return;
+    }
     if (refused) {
         wire_error_get(f, &err);
     } else if (msg_body(f, &body, &err)) {
@@ -143,6 +161,8 @@ static void on_peer_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     }
     if (p && !l->closing) /* a probe sends no frames */
         take_frame(l, p, c, f);
+    else if (is_voter(l, c) && !l->closing)
+        l->o.events->on_vote(l->o.arg, c, f);
     wire_frame_free(f);
 }
 
@@ -209,6 +229,8 @@ static void on_head_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     if (f->type == WIRE_HD_JOIN && !l->closing) {
         l->joined = 1;
         l->o.events->on_joined(l->o.arg);
+    } else if (f->type == WIRE_HD_PING && f->req && l->joined && c == l->head) {
+        msg_send(c, WIRE_HD_PING, f->req, json_object());
     } else if (f->type != WIRE_HD_PING && !l->closing) {
         take_head_frame(l, c, f);
     }
@@ -266,19 +288,25 @@ void peer_link_join(struct peer_link *l, int head, const json_t *at) {
         connect_head(l);
 }
 
+void peer_link_part(struct peer_link *l) {
+    l->head_at = NULL;
+    leave_head(l);
+}
+
 int peer_link_lead(struct peer_link *l) {
     if (!l->nodes)
         l->nodes = pd_calloc((size_t)l->o.n_nodes, sizeof *l->nodes);
     if (!l->nodes)
         return PD_ENOMEM;
-    leave_head(l);
-    l->head_at = NULL;
+    peer_link_part(l);
     return 0;
 }
 
 void peer_link_rest(struct peer_link *l) { l->resting = 1; }
 
 int peer_link_is_joined(const struct peer_link *l) { return l->joined && l->head; }
+
+int peer_link_has(const struct peer_link *l, int node) { return l->nodes && l->nodes[node].conn; }
 
 uint64_t peer_link_silent_ms(const struct peer_link *l) {
     return l->nodes || !l->heard_ns ? 0 : (pd_mono_ns() - l->heard_ns) / 1000000u;
@@ -322,7 +350,7 @@ static void tick_accepted(struct peer_link *l, uint64_t now, int ping) {
         if (p->conn && now - p->heard_ns > l->o.lease_ms * 1000000u)
             net_close(p->conn);
         else if (p->conn && ping) {
-            msg_send(p->conn, WIRE_HD_PING, 0, json_object());
+            msg_send(p->conn, WIRE_HD_PING, i < l->o.n_voters ? now / 1000000u : 0, json_object());
             /* Finds a host without a link (a pulled cable) long before its lease ends. */
             net_check_host(p->conn);
         }
@@ -336,6 +364,13 @@ static void tick_accepted(struct peer_link *l, uint64_t now, int ping) {
     }
 }
 
+/* A silent head: a new connection may come through while the lease still has time. A head needs the
+ * answers of voters for half of that lease. */
+static uint64_t patience_ms(const struct peer_link *l) {
+    const uint64_t lease = l->o.lease_ms;
+    return l->o.n_voters && lease / 4 > 3 * PING_MS ? lease / 4 : lease / 2;
+}
+
 void peer_link_tick(struct peer_link *l) {
     uint64_t now = pd_mono_ns();
     int ping = now - l->pinged_ns >= PING_MS * UINT64_C(1000000);
@@ -346,8 +381,8 @@ void peer_link_tick(struct peer_link *l) {
         return;
     if (!l->head && now >= l->retry_ns)
         connect_head(l);
-    else if (l->joined && now - l->heard_ns > l->o.lease_ms * 1000000u / 2)
-        net_close(l->head); /* reconnect while the lease still has time */
+    else if (l->joined && now - l->heard_ns > patience_ms(l) * 1000000u)
+        net_close(l->head);
     else if (l->joined && ping) {
         msg_send(l->head, WIRE_HD_PING, 0, json_object());
         net_check_host(l->head);

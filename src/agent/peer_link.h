@@ -29,6 +29,10 @@ struct peer_events {
                        const struct pd_err *refused);
     json_t *(*join_body)(void *arg); /* member: the body of HD_JOIN, a new reference */
     void (*on_joined)(void *arg);    /* member: the head has answered HD_JOIN */
+    /* Head: the node has answered a ping that was sent then (pd_mono_ns, in milliseconds). */
+    void (*on_alive)(void *arg, int node, uint64_t sent_ms);
+    /* A connection of role VOTE: a candidate, or a head that was chosen. */
+    void (*on_vote)(void *arg, struct net_conn *c, const struct wire_frame *f);
     /* Nodes that take data files from this node. The callee takes the frame over. */
     void (*on_taker_frame)(void *arg, struct net_conn *c, struct wire_frame *f);
     void (*on_taker_gone)(void *arg, struct net_conn *c);
@@ -41,6 +45,7 @@ struct peer_link_opts {
     int from_port;     /* the first port to try; 0: any port */
     int local;         /* 1: listen on 127.0.0.1 only */
     int takers;        /* 1: nodes may take data files from this node; 0: they are refused */
+    int n_voters;      /* the lowest so many nodes answer pings, and this node takes votes */
     uint64_t lease_ms; /* a peer that is silent for longer is lost, even if TCP reports no error */
     const struct peer_events *events;
     void *arg;
@@ -55,6 +60,8 @@ int peer_link_new(struct peer_link **out, const struct peer_link_opts *o, int *p
 void peer_link_join(struct peer_link *l, int head, const json_t *at);
 /* This node is the head from now on. 0 or PD_ENOMEM: nothing has changed. */
 int peer_link_lead(struct peer_link *l);
+/* Member: leaves the head, which another node may follow. peer_link_join or _lead is next. */
+void peer_link_part(struct peer_link *l);
 void peer_link_replay(struct peer_link *l); /* head: see on_join */
 /* Called several times a second: pings, leases, reconnects. */
 void peer_link_tick(struct peer_link *l);
@@ -74,5 +81,6 @@ void peer_link_refuse(struct peer_link *l, int node, uint16_t type, uint64_t req
 
 /* Member: it is connected to the head and has joined. */
 int peer_link_is_joined(const struct peer_link *l);
+int peer_link_has(const struct peer_link *l, int node); /* head: the node has joined */
 /* Member: the time since the last message from the head. 0 on the head. */
 uint64_t peer_link_silent_ms(const struct peer_link *l);

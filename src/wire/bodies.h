@@ -101,6 +101,20 @@ enum {
 #define WIRE_HD_STOP(X, body) X(body, INT, grace_ms, 0, WIRE_MAX_MS, 5000)
 #define WIRE_HD_STOP_ANSWER(X, body) X(body, BOOL, trainer, 0, 1, 0)
 
+/* What a next head needs. voters: node ids; nodes: all, of job_peer; lost: of lost_node. */
+#define WIRE_HD_KEEP(X, body)                   \
+    X(body, INT, number, 0, INT64_MAX, 0)       \
+    X(body, ARRAY, voters, 0, 7, 0)             \
+    X(body, ARRAY, nodes, 0, WIRE_MAX_NODES, 0) \
+    X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)
+#define WIRE_HD_KEEP_ANSWER(X, body) X(body, INT, number, 0, INT64_MAX, 0)
+/* The candidate is the sender. term, number: of the list of voters that it has stored. */
+#define WIRE_HD_VOTE(X, body)                \
+    X(body, INT, term, 0, WIRE_MAX_NODES, 0) \
+    X(body, INT, number, 0, INT64_MAX, 0)    \
+    X(body, BOOL, trial, 0, 1, 0)
+#define WIRE_HD_VOTE_ANSWER(X, body) X(body, BOOL, granted, 0, 1, 0)
+
 /* Where a data file is; HD_FILE's own body is empty. */
 #define WIRE_HD_FILE_ANSWER(X, body) X(body, ARRAY, holders, 0, WIRE_MAX_NODES, 0)
 #define WIRE_FILE_HOLDER(X, body)            \
@@ -138,6 +152,10 @@ enum {
     X(hd_save, WIRE_HD_SAVE)                 \
     X(hd_stop, WIRE_HD_STOP)                 \
     X(hd_stop_answer, WIRE_HD_STOP_ANSWER)   \
+    X(hd_keep, WIRE_HD_KEEP)                 \
+    X(hd_keep_answer, WIRE_HD_KEEP_ANSWER)   \
+    X(hd_vote, WIRE_HD_VOTE)                 \
+    X(hd_vote_answer, WIRE_HD_VOTE_ANSWER)   \
     X(hd_file_answer, WIRE_HD_FILE_ANSWER)   \
     X(file_holder, WIRE_FILE_HOLDER)         \
     X(failure, WIRE_FAILURE)

@@ -25,7 +25,8 @@ enum wire_role {
     WIRE_ROLE_PSERVER,
     WIRE_ROLE_TRAINER,
     WIRE_ROLE_PROBE,
-    WIRE_ROLE_TAKER
+    WIRE_ROLE_TAKER,
+    WIRE_ROLE_VOTE /* a candidate, or a head that was chosen */
 };
 
 /* What each end says about itself. */

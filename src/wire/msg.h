@@ -72,6 +72,10 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_STOP, 0x20c, "head: end your trainer; HD_END ends your pserver")                         \
     X(HD_STOP_JOB, 0x20d, "agent to head: a client of this node asks to stop the job")            \
     X(HD_PASS, 0x20e, "agent: its trainer has tested a pass or saved a model")                    \
+    X(HD_KEEP, 0x212, "head to a voter: what a next head needs")                                  \
+    X(HD_HEARD, 0x213, "head to a voter: a report of a pass")                                     \
+    X(HD_VOTE, 0x214, "candidate: may this node be the next head of the detached job?")           \
+    X(HD_HEAD, 0x215, "a head that was chosen: this node is the head now")                        \
     X(HD_FILE, 0x210, "agent: which nodes have this data file?")                                  \
     X(HD_FILE_HERE, 0x211, "agent: this node now has the data file")                              \
     /* `launch`: a node's callback and paddlectl, over TCP; docs/protocol.md, "Launch" */         \

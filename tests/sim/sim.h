@@ -19,7 +19,7 @@
 #include <uv.h>
 
 enum {
-    SIM_NODES = 4,
+    SIM_NODES = 5,
     SIM_LAUNCHER = SIM_NODES, /* the index of paddlectl's machine */
     SIM_MACHINES = SIM_NODES + 1,
     SIM_ROLES = 2, /* as enum role: pserver, trainer */
@@ -57,6 +57,7 @@ struct machine {
     uv_connection_cb on_connection;
     struct sim_stream *incoming; /* what uv_accept gets */
     int next_port;
+    uint64_t acts_at;     /* its head had the right to act then */
     int no_exec, no_bind; /* the next so many starts of a process, or bindings of a port, fail */
 };
 
@@ -90,7 +91,8 @@ struct sim {
     struct cause causes[64];
     int n_causes, n_faults;
     uint64_t fault_ends, faults_seen;
-    int is_final;                      /* a fault happened that no restart cures */
+    int is_final;        /* a fault happened that no restart cures */
+    int head, n_elected; /* the newest head; heads that were chosen without paddlectl */
     int n_fatal, n_cut, left, is_soft; /* is_soft: a node has left, and its processes had time */
     uint64_t was_stopped;              /* ms, all actors */
     uint64_t stop_at, stop_again_at, launcher_ended;
@@ -110,6 +112,7 @@ uint64_t sim_rand(void);
 uint64_t sim_below(uint64_t n); /* 0 .. n-1 */
 uint64_t sim_between(uint64_t lo, uint64_t hi);
 int sim_chance(int percent);
+uint64_t sim_wait_ms(void); /* a node of a detached job waits so long for its head */
 /* Calls fn(arg) after `delay`, as a part of actor `a` (NULL: of the world). */
 void sim_after(struct actor *a, uint64_t delay_ns, void (*fn)(void *arg), void *arg);
 /* The same; `arg` came from malloc, and is freed after the call. */

@@ -31,6 +31,13 @@ static void plan_job(struct sim_plan *p) {
     p->detach_lease = detach[sim_below(5)];
     p->heartbeat = (double)sim_between(2, 10);
     p->work_ms = sim_between(300, 12000);
+    if (sim_chance(20)) { /* a detached job that can choose a head */
+        p->n = (int)sim_between(3, SIM_NODES);
+        p->restart = p->detach = 1;
+        p->max_restarts = (int)sim_between(2, 4);
+        p->work_ms = sim_between(5000, 60000);
+        plan_roles(p);
+    }
 }
 
 static void plan_network(void) {
@@ -71,9 +78,13 @@ static void end_early(void) { sim_proc_harm(HARM_EXIT0); }
 static void stop_process(void) { sim_proc_harm(HARM_STOP); }
 static void deafen_process(void) { sim_proc_harm(HARM_DEAF); }
 
-/* The node leaves the job. Another node takes the head's part if the job is attached and trains. */
+/* The node leaves the job. Another node takes the head's part if the job trains: paddlectl chooses
+ * it, or a majority of the nodes. */
 static void lose_node(int node) {
-    const int goes_on = sim_proc_trains() && (node || (!S.plan.detach && !S.left && S.plan.n > 1));
+    const int is_detached = S.plan.detach || S.left;
+    const int goes_on =
+        sim_proc_trains() && (node || (S.plan.n > (is_detached ? 2 : 1) &&
+                                       !(S.plan.detach && S.launcher->alive))); /* it starts */
     const int first = !S.n_fatal++;
     S.is_final |= !goes_on;
     if (first && (node || (goes_on && S.plan.restart)))
@@ -104,12 +115,18 @@ static void power_on(void *arg) {
     ((struct machine *)arg)->down = 0;
     sim_trace("a machine has power again");
 }
-static void cut_power(void) {
-    const int node = any_node();
+static void cut_power_of(int node) {
     const uint64_t ms = sim_between(2000, 60000);
     hit_node(node, 1);
     sim_after(NULL, ms * MS, power_on, &S.m[node]);
     lasts(ms);
+}
+static void cut_power(void) { cut_power_of(any_node()); }
+static void kill_head(void) {
+    if (S.m[S.head].agent && sim_chance(50))
+        cut_power_of(S.head);
+    else if (S.m[S.head].agent)
+        hit_node(S.head, 0);
 }
 
 /* A lease may end during a cut, or during attempts to connect again after it. */
@@ -152,8 +169,7 @@ static void on_isolated(void *arg) {
         sim_fail("node %d was cut off for longer than its lease, and runs %d processes", x->node,
                  n);
 }
-static void isolate(void) {
-    const int node = any_node();
+static void isolate(int node) {
     static struct isolation x[SIM_NODES];
     const uint64_t ms = a_while();
     const double lease = !S.plan.detach && !S.left ? S.plan.attach_lease : S.plan.detach_lease;
@@ -168,6 +184,28 @@ static void isolate(void) {
         sim_after(NULL, ms * MS - 1, on_isolated, &x[node]);
     note_cut(ms);
     sim_proc_network(node);
+}
+static void isolate_any(void) { isolate(any_node()); }
+static void isolate_head(void) { isolate(S.head); }
+
+/* Two groups of nodes, and perhaps paddlectl is with one of them. */
+static void split(void) {
+    const uint64_t ms = a_while();
+    const uint64_t with = sim_below(UINT64_C(1) << (S.plan.n + 1));
+    const int one_way = sim_chance(25);
+    for (int i = 0; i <= S.plan.n; i++) {
+        const int a = i == S.plan.n ? SIM_LAUNCHER : i;
+        if (i < S.plan.n)
+            sim_cause(i, -1, i);
+        for (int k = 0; k <= S.plan.n; k++)
+            if ((with >> i & 1) && !(with >> k & 1)) {
+                const int b = k == S.plan.n ? SIM_LAUNCHER : k;
+                cut(a, b, ms);
+                if (!one_way)
+                    cut(b, a, ms);
+            }
+    }
+    note_cut(ms);
 }
 static void cut_pair(int a, int b) {
     const uint64_t ms = a_while();
@@ -321,11 +359,14 @@ static const struct {
     {"a process is stopped", 5, stop_process},
     {"a process ignores TERM", 4, deafen_process},
     {"an agent is killed", 6, kill_agent},
+    {"the head's agent is killed, or its machine", 6, kill_head},
     {"an agent gets TERM", 4, end_agent},
     {"a machine loses power", 4, cut_power},
-    {"a node is cut off", 8, isolate},
+    {"a node is cut off", 8, isolate_any},
+    {"the head is cut off", 5, isolate_head},
     {"a node and node 0 do not reach each other", 8, cut_head},
     {"two nodes do not reach each other", 4, cut_peers},
+    {"a split of the network", 5, split},
     {"paddlectl and a node do not reach each other", 6, cut_launcher},
     {"paddlectl reaches no node", 4, cut_launcher_off},
     {"a connection to node 0 is reset", 8, reset_peer},

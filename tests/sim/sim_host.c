@@ -3,6 +3,7 @@
 
 #include "agent/agent.h"
 #include "agent/core/result.h"
+#include "agent/head/election.h"
 #include "agent/host/machine_jobs.h"
 #include "agent/logs/logs.h"
 #include "launcher/hosts/hosts.h"
@@ -38,7 +39,8 @@ static void on_birth(void *arg) {
 }
 
 void sim_spawn_agent(int machine, const char *job, unsigned lease_ms) {
-    static const char *const names[SIM_NODES] = {"agent 0", "agent 1", "agent 2", "agent 3"};
+    static const char *const names[SIM_NODES] = {"agent 0", "agent 1", "agent 2", "agent 3",
+                                                 "agent 4"};
     struct birth *b = calloc(1, sizeof *b);
     struct machine *m = &S.m[machine];
     *b = (struct birth){.a = sim_actor(machine, names[machine]), .lease_ms = lease_ms};
@@ -46,6 +48,43 @@ void sim_spawn_agent(int machine, const char *job, unsigned lease_ms) {
     m->agent = b->a;
     m->has_dir = 1;
     sim_after_once(b->a, 0, on_birth, b);
+}
+
+/* --- the election of a head (src/agent/head/election.h) --- */
+
+enum { TURN_MS = 150 }; /* a head asks so often whether it may act */
+
+uint64_t sim_wait_ms(void) {
+    return election_wait_ms((uint64_t)(S.plan.detach_lease * 1000),
+                            S.plan.detach ? 0 : (uint64_t)(S.plan.attach_lease * 1000));
+}
+
+/* Two heads never act at once. */
+int __real_election_holds(const struct election *e, uint64_t now);
+int __wrap_election_holds(const struct election *e, uint64_t now);
+int __wrap_election_holds(const struct election *e, uint64_t now) {
+    const int holds = __real_election_holds(e, now);
+    if (!holds)
+        return 0;
+    mine()->acts_at = S.now;
+    for (int i = 0; i < SIM_NODES; i++)
+        if (i != S.here->machine && S.m[i].acts_at && S.m[i].acts_at + TURN_MS * MS > S.now &&
+            S.m[i].agent)
+            sim_fail("nodes %d and %d are heads at the same time", i, S.here->machine);
+    return 1;
+}
+
+/* A term has one head, once. */
+void __real_election_lead(struct election *e);
+void __wrap_election_lead(struct election *e);
+void __wrap_election_lead(struct election *e) {
+    if (e->leads || e->self <= e->voters.term)
+        sim_fail("node %d is the head again", e->self);
+    sim_trace("this node is the head of term %d, by %s", e->self,
+              e->standing ? "a majority" : "paddlectl");
+    S.head = e->self;
+    S.n_elected += e->standing;
+    __real_election_lead(e);
 }
 
 /* The relay finds no agent, and reads the files of the job. */

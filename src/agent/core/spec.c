@@ -114,6 +114,7 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
         spec_release(s);
         return rc;
     }
+    s->began_attached = (int)s->job.attached;
     if (s->job.heartbeat_ms && s->job.heartbeat_ms < 2000) /* heartbeat_timeout's minimum */
         s->job.heartbeat_ms = 2000;
     if (strcmp(s->job.on_failure, "restart"))

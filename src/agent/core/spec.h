@@ -14,6 +14,7 @@ struct spec {
     int node, n_nodes;
     int data_apart; /* data files came separately, as a package of their own (file_fetch.h) */
     struct job_spec job;
+    int began_attached; /* job.attached as AG_JOB_SETUP said; the client may detach it */
     enum bind_how bind;
     char worker[65], data[65];            /* hashes, "" if unused */
     char worker_hash[65];                 /* BLAKE2b-256 of the worker executable */

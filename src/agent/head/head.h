@@ -40,8 +40,8 @@ struct head_io {
     /* The job is over; called once. status: "done", "failed" or "stopped". first_failure is
      * borrowed and NULL if there was no failure; `later` counts the failures after it. */
     void (*over)(void *arg, const char *status, const json_t *first_failure, int later);
-    /* A trainer reports a test or a saved model (passes.h). */
-    void (*pass)(void *arg, const json_t *event);
+    /* A trainer reports a test or a saved model (passes.h). `body`: the HD_PASS of its node. */
+    void (*pass)(void *arg, int node, const json_t *body, const json_t *event);
     /* 1: this node has heard paddlectl since that time (pd_mono_ns). */
     int (*heard)(void *arg, uint64_t since_ns);
 };
@@ -79,6 +79,8 @@ const json_t *head_lost_nodes(const struct ag_head *h);
 /* The addresses at which other nodes reach this node. The address that a probe has reached comes
  * first. Returns a new reference. */
 json_t *head_addrs(const struct ag_head *h, int node);
+/* 1: if the job is detached and loses its head, its nodes choose another one (election.h). */
+int head_may_be_chosen(const struct spec *s);
 int head_has(const struct ag_head *h, int node); /* its agent has joined and is connected */
 /* As head_fail, with another grace period. The head does not wait for a likelier failure, and waits
  * only briefly for silent nodes. */

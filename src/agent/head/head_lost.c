@@ -3,6 +3,7 @@
  * as lost. If the job may be restarted, it continues without the node; otherwise it fails. The
  * roles of a lost node move (roles.h), no state waits for it, and its later messages are ignored.
  */
+#include "agent/head/election.h"
 #include "agent/head/head_internal.h"
 #include "agent/core/msg.h"
 
@@ -18,6 +19,10 @@ static uint64_t rejoin_ms(const struct ag_head *h, const struct head_node *n) {
     return first + (s->job.attached && s->job.attach_lease_ms < s->job.detach_lease_ms
                         ? s->job.attach_lease_ms
                         : s->job.detach_lease_ms);
+}
+
+int head_may_be_chosen(const struct spec *s) {
+    return s->job.max_restarts && s->n_nodes >= ELECTION_LEAST && !s->data_apart;
 }
 
 /* Before the pservers start, every node is needed: min_nodes was applied before the job began. */

@@ -130,7 +130,7 @@ int head_take_pass(struct ag_head *h, int node, const json_t *body, struct pd_er
         return err->code;
     if (x.event && x.number > h->node[node].n_passes) {
         h->node[node].n_passes = x.number;
-        h->io.pass(h->arg, x.event);
+        h->io.pass(h->arg, node, body, x.event);
     }
     return 0;
 }

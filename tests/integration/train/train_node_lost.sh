@@ -180,4 +180,41 @@ has "local.1 (node 1) is lost"
 expect 0 "$ctl" fetch --conf=conf.ini --outputs=detached "$JOB"
 same detached/latest "$topology"
 grep -q 'There is no checkpoint in output: training starts from the beginning' node0/JOB*/log/train.log || die "$(cat node0/JOB*/log/train.log)"
+clear_nodes
+
+# --- a detached job loses node 0, where the head is, with its guardian: nobody is attached, so a majority of the nodes chooses node 1. Later
+# commands find the new head, and the tests of all passes are known there. docs/folders/head.md, "Loss of node 0"
+JOB=$("$ctl" run --conf=slow.ini --outputs=elected --detach "${T[@]}" --checkpoint_copies=2 --config=tested.ini 2>detach.err) ||
+    die "run --detach: $(cat detach.err)"
+wait_for 120 "step $step" batches node0 "$step"
+wait_for 120 "a checkpoint" saved
+agent=$(cat node0/JOB*/.agent/pid)
+guardian=$(awk '/^PPid:/ { print $2 }' "/proc/$agent/status")
+kill -9 "$guardian" "$agent" || die "node 0 has no agent"
+wait_for 60 "status names the new head" knows
+grep -q '^lost: local.0: it was silent for [0-9]* ms, and a majority has chosen node 1' status.log || die "$(cat status.log)"
+"$ctl" ps --conf=conf.ini >ps.log 2>&1 || die "ps: $(cat ps.log)"
+grep -q "$JOB.*running" ps.log || die "ps: $(cat ps.log)"
+expect 0 "$ctl" attach --conf=conf.ini "$JOB"
+has "local.0 (node 0) is lost: it was silent for "
+has_not "restart 2"
+grep -q 'gets the vote of this node' node2/JOB*/log/paddle_agent.INFO || die "node 2 has not voted: $(cat node2/JOB*/log/paddle_agent.INFO)"
+grep -q '"status": "done"' node1/JOB*/result.json && grep -q '"host": "local.0"' node1/JOB*/result.json || die "$(cat node1/JOB*/result.json)"
+[ "$(grep -c '"ev":"test"' node1/JOB*/passes)" -ge 3 ] || die "passes: $(cat node1/JOB*/passes)"
+grep -q 'restart 1 of 3 after node 0 (local.0): it was silent' node1/JOB*/log/train.log || die "$(grep -v Batch node1/JOB*/log/train.log)"
+expect 0 "$ctl" fetch --conf=conf.ini --outputs=elected "$JOB"
+same elected/latest "$topology"
+expect 0 "$ctl" logs --conf=conf.ini "$JOB"
+has "Resuming from output/pass-0000"
+nothing_left || die "processes are left: $(ls -l /proc/[0-9]*/cwd 2>/dev/null | grep "$TMP/node")"
+clear_nodes
+
+# --- two of three nodes are lost at once: no majority is left, and the third one ends its part, too
+JOB=$("$ctl" run --conf=slow.ini --outputs=two --detach "${T[@]}" --checkpoint_copies=2 2>detach.err) || die "run --detach: $(cat detach.err)"
+wait_for 120 "step 8" batches node0 8
+kill -9 "$(cat node1/JOB*/.agent/pid)" "$(cat node2/JOB*/.agent/pid)" || die "no agents"
+ended() { [ -f node0/JOB*/result.json ]; }
+wait_for 60 "node 0 has ended" ended
+grep -q 'no majority of the 3 nodes that vote has answered node 0, the head, for 4000 ms' node0/JOB*/result.json || die "$(cat node0/JOB*/result.json)"
+wait_for 30 "no process is left" nothing_left
 exit 0

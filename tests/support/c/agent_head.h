@@ -62,7 +62,9 @@ static inline void on_over(void *arg, const char *status, const json_t *first, i
     e->failure = first ? json_deep_copy(first) : NULL;
 }
 
-static inline void on_pass(void *arg, const json_t *event) {
+static inline void on_pass(void *arg, int node, const json_t *body, const json_t *event) {
+    (void)node;
+    (void)body;
     struct env *e = arg;
     json_decref(e->pass);
     e->pass = json_deep_copy(event);

@@ -20,7 +20,8 @@ enum { N_NODES = 3, SELVES = 4 };
 struct agent {
     struct peer_id self;
     struct peer_link *link;
-    int port, n_joins[N_NODES], n_lost[N_NODES], n_joined, n_messages, n_takers;
+    int port, n_joins[N_NODES], n_lost[N_NODES], n_joined, n_messages, n_takers, n_votes;
+    uint64_t alive_ms[N_NODES];
     int from; /* the sender of the last message */
     uint16_t type;
     uint64_t req;
@@ -32,6 +33,7 @@ static struct agent_core core;
 static struct agent agents[SELVES];
 static json_t *head_at;
 
+static int n_voters;      /* of the next open_agent */
 static int from_port;     /* of the next open_agent; 0: any */
 static int reports_early; /* node 1 has a report when node 0 has its HD_JOIN, and not the answer */
 
@@ -65,6 +67,17 @@ static void on_message(void *arg, int node, const struct wire_frame *f, const js
 static json_t *join_body(void *arg) {
     (void)arg;
     return json_pack("{s:s}", "word", "hello");
+}
+
+static void on_alive(void *arg, int node, uint64_t sent_ms) {
+    ((struct agent *)arg)->alive_ms[node] = sent_ms;
+}
+
+static void on_vote(void *arg, struct net_conn *c, const struct wire_frame *f) {
+    struct agent *a = arg;
+    a->n_votes++;
+    a->from = (int)net_peer(c)->id;
+    a->type = f->type;
 }
 
 static void on_taker_frame(void *arg, struct net_conn *c, struct wire_frame *f) {
@@ -102,13 +115,15 @@ static void pause_ms(unsigned ms) {
 }
 
 static void open_agent(struct agent *a, int node, int takers) {
-    static const struct peer_events ev = {on_join,   on_lost,        on_message,   join_body,
-                                          on_joined, on_taker_frame, on_taker_gone};
+    static const struct peer_events ev = {on_join,   on_lost,        on_message,
+                                          join_body, on_joined,      on_alive,
+                                          on_vote,   on_taker_frame, on_taker_gone};
     struct peer_link_opts o = {.core = &core,
                                .self = &a->self,
                                .n_nodes = N_NODES,
                                .from_port = from_port,
                                .takers = takers,
+                               .n_voters = n_voters,
                                .lease_ms = 60000,
                                .events = &ev,
                                .arg = a};
@@ -269,7 +284,7 @@ static void strangers_are_turned_away(void **state) {
     } rows[] = {
         {WIRE_ROLE_AGENT, 1, 0, 1}, /* a node whose body is no JSON object */
         {WIRE_ROLE_AGENT, 1, 1, 0},   {WIRE_ROLE_AGENT, N_NODES, 0, 1}, {WIRE_ROLE_AGENT, 0, 0, 1},
-        {WIRE_ROLE_TRAINER, 1, 0, 1}, {WIRE_ROLE_TAKER, 1, 0, 1},
+        {WIRE_ROLE_TRAINER, 1, 0, 1}, {WIRE_ROLE_TAKER, 1, 0, 1},       {WIRE_ROLE_VOTE, 1, 0, 1},
     };
     const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
     (void)state;
@@ -287,7 +302,66 @@ static void strangers_are_turned_away(void **state) {
         if (stranger_open != rows[i].opens)
             fail_msg("row %zu", i);
     }
-    assert_int_equal(agents[0].n_messages + agents[0].n_joins[1] + agents[0].n_takers, 0);
+    assert_int_equal(
+        agents[0].n_messages + agents[0].n_joins[1] + agents[0].n_takers + agents[0].n_votes, 0);
+}
+
+/* A candidate needs the job's key, and the id of another node. */
+static void votes_are_asked_by_nodes(void **state) {
+    static const struct net_events ev = {on_stranger_open, on_stranger_frame, NULL,
+                                         on_stranger_close};
+    static const struct {
+        uint32_t id;
+        int other_key, n_votes;
+    } rows[] = {{1, 1, 0}, {N_NODES, 0, 0}, {2, 0, 0}, {UINT32_MAX, 0, 0}, {1, 0, 1}};
+    const struct net_opts opts = {.max_frame = MSG_MAX_FRAME};
+    (void)state;
+    n_voters = N_NODES;
+    open_agent(&agents[2], 2, 0);
+    n_voters = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wire_hs_opts hs;
+        struct net_conn *c;
+        peer_id_put(&agents[0].self, WIRE_ROLE_VOTE, &hs);
+        hs.self.id = rows[i].id;
+        hs.key[0] ^= (uint8_t)rows[i].other_key;
+        stranger_open = stranger_closed = 0;
+        assert_int_equal(net_connect(&c, &core.loop, "127.0.0.1", agents[2].port, 3000, &hs, &opts,
+                                     &ev, NULL, NULL),
+                         0);
+        UNTIL(rows[i].n_votes ? agents[2].n_votes : stranger_closed);
+        assert_int_equal(agents[2].n_votes, rows[i].n_votes);
+        if (rows[i].n_votes)
+            net_close(c);
+        UNTIL(stranger_closed);
+    }
+    assert_int_equal(agents[2].from, 1);
+}
+
+/* The head knows when it sent the ping that a voter has answered. */
+static void voters_answer_pings(void **state) {
+    struct agent *head = &agents[0];
+    (void)state;
+    peer_link_close(head->link);
+    UNTIL(!head->link);
+    n_voters = N_NODES;
+    open_agent(head, 0, 0);
+    json_object_set_new(head_at, "port", json_integer(head->port));
+    const uint64_t began = pd_mono_ns() / 1000000u;
+    member(1, 1);
+    n_voters = 0;
+    UNTIL(head->alive_ms[1]);
+    const uint64_t joined = head->alive_ms[1]; /* it has heard the head since the connection */
+    UNTIL(head->alive_ms[1] > joined);
+    assert_true(joined >= began && head->alive_ms[1] <= pd_mono_ns() / 1000000u);
+    assert_true(peer_link_has(head->link, 1));
+    assert_false(peer_link_has(head->link, 2));
+    peer_link_part(agents[1].link);
+    UNTIL(head->n_lost[1] == 1);
+    const uint64_t last = head->alive_ms[1];
+    pause_ms(1500);
+    assert_int_equal(head->alive_ms[1], last);
+    assert_int_equal(head->n_joins[1], 1);
 }
 
 static void takers_are_the_owners(void **state) {
@@ -385,6 +459,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(another_node_is_the_head, setup, teardown),
         cmocka_unit_test_setup_teardown(strangers_are_turned_away, setup, teardown),
         cmocka_unit_test_setup_teardown(takers_are_the_owners, setup, teardown),
+        cmocka_unit_test_setup_teardown(votes_are_asked_by_nodes, setup, teardown),
+        cmocka_unit_test_setup_teardown(voters_answer_pings, setup, teardown),
         cmocka_unit_test_setup_teardown(a_probe_that_is_reset_is_tried_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_probe_without_an_answer_ends, setup, teardown),
     };
