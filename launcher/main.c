@@ -19,6 +19,8 @@ static const struct command commands[] = {
     {"attach", cmd_attach, "follow a running job; Ctrl-C leaves the job running"},
     {"stop", cmd_stop, "end all processes of a job on all nodes"},
     {"fetch", cmd_fetch, "copy the outputs of a job, and its logs, to this machine"},
+    {"runs", cmd_runs, "list earlier runs: settings, passes, best and last test"},
+    {"compare", cmd_compare, "show how runs differ: settings, files, tests"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
     {"clean", cmd_clean,
      "remove the files of earlier jobs from the hosts; running and newest jobs stay"},

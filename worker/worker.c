@@ -197,10 +197,11 @@ static int is_own(const struct worker *w, const struct pd_err *err, const char *
 
 static void tell_agent(int fd, const char *role, const struct pd_err *err, const char *from) {
     json_t *event =
-        json_pack("{s:s, s:s, s:s, s:b, s:o, s:o}", "ev", "failed", "role", role, "code",
-                  pd_code_name(err->code), "final", would_fail_again(err->code), "from",
-                  wire_text(from, strlen(from)), "text", wire_text(err->msg, strlen(err->msg)));
-    char *line = event ? json_dumps(event, JSON_COMPACT) : NULL;
+        json_pack("{s:I, s:s, s:s, s:s, s:b, s:o, s:o}", "t", (json_int_t)(pd_wall_us() / 1000),
+                  "ev", "failed", "role", role, "code", pd_code_name(err->code), "final",
+                  would_fail_again(err->code), "from", wire_text(from, strlen(from)), "text",
+                  wire_text(err->msg, strlen(err->msg)));
+    char *line = event ? json_dumps(event, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     if (line && !pd_write_all(fd, line, strlen(line)))
         (void)pd_write_all(fd, "\n", 1);
     free(line);

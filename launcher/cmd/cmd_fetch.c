@@ -1,5 +1,6 @@
 /* cmd_fetch.c - paddlectl fetch: copies the outputs, and with --log the logs, of a running or ended
  * job. */
+#include "launcher/record/record.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/outputs/outputs.h"
@@ -166,6 +167,25 @@ static int is_incomplete(const struct fetch_cmd *f) {
     return bad || n_missing;
 }
 
+/* The record of a run that paddlectl did not follow to its end gets what the nodes' logs say. */
+static int complete_record(const struct fetch_cmd *f, struct pd_err *err) {
+    const struct found_job *j = f->job;
+    json_t *more = json_pack("{s:s, s:s, s:s}", "job", j->id, "name", j->name, "state",
+                             j->n_running ? "detached" : j->state);
+    if (j->started_us)
+        json_object_set_new(more, "started_ms", json_integer(j->started_us / 1000));
+    if (!j->n_running && j->ended_us > j->started_us) {
+        json_object_set_new(more, "ended_ms", json_integer(j->ended_us / 1000));
+        json_object_set_new(more, "seconds",
+                            json_real((double)(j->ended_us - j->started_us) * 1e-6));
+    }
+    const int rc = record_complete(f->out.dir, more, err);
+    if (rc != PD_EEXIST) /* the paddlectl that follows the job writes the record */
+        return rc;
+    pd_err_clear(err);
+    return 0;
+}
+
 /* --pass: asks what was saved, and says which model it is. */
 static int choose_pass(struct ask_all *g, struct fetch_cmd *f, struct pd_err *err) {
     char text[SAVED_CHOICE_TEXT];
@@ -222,6 +242,8 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     if (g->interrupted || (n_good && (rc = outputs_place(&f->out, most, &renamed, err))))
         return rc;
     f->placed = n_good > 0;
+    if (f->placed && f->logs && !f->to && (rc = complete_record(f, err)))
+        return rc;
     return report(g, f, renamed) || is_incomplete(f);
 }
 

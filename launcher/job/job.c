@@ -227,6 +227,7 @@ static void begin_peers(struct job *j) { job_move(j, AT(NODE_READY), NODE_PEERS)
 static enum job_phase after_peers(struct job *j) { return job_any(j, LOST) ? JOB_BYE : JOB_RUN; }
 
 static void begin_run(struct job *j) {
+    job_record_begin(j);
     for (int i = 0; i < j->n_nodes && !j->flags.detach; i++)
         watch_subscribe(j->by_id[i]); /* before the start, so that no line is late */
     j->ran = 1;
@@ -472,6 +473,7 @@ void job_free(struct job *j) {
     json_decref(j->failure);
     json_decref(j->lost);
     json_decref(j->passes);
+    pd_buf_release(&j->train_ini);
     sodium_memzero(j->key, sizeof j->key);
     j->c.engine.keep = must_keep_nodes(j);
     if (j->c.opts)
@@ -489,6 +491,8 @@ int job_loop(struct job *j, enum job_phase first) {
         watch_free(j, 0);
         return pd_code_exit_status(rc);
     }
+    if (j->joined)
+        job_record_join(j);
     if (j->joined)
         watch_print(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes,
                     j->n_nodes == 1 ? "" : "s");

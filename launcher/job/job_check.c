@@ -269,7 +269,7 @@ static int read_config(struct job_config *c, struct pd_err *err) {
     return rc ? rc : 1;
 }
 
-int job_check(const struct job *j, struct pd_err *err) {
+int job_check(struct job *j, struct pd_err *err) {
     struct job_config c = {
         .j = j, .package = j->opts->job_dispatch_package, .config = j->opts->config};
     char there[PATH_MAX];
@@ -288,7 +288,8 @@ int job_check(const struct job *j, struct pd_err *err) {
     if (rc == 1 && !(rc = pd_settings_apply(j->opts, c.shown, &c.text, c.line, err)) &&
         !(rc = check_options(&c, err)))
         rc = check_network(&c, err);
-    pd_buf_release(&c.text);
+    pd_buf_release(&j->train_ini);
+    j->train_ini = c.text;
     data_files_release(&c.named);
     return rc;
 }

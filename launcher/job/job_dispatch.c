@@ -240,12 +240,12 @@ void job_dispatch_end(struct job *j) {
     dispatch_cancel(j->dispatch);
 }
 
-const char *job_worker_id(const struct job *j, char hex[2 * OBJECT_ID + 1]) {
+const char *job_package_id(const struct job *j, int package, char hex[2 * OBJECT_ID + 1]) {
     struct object_id id;
     size_t n;
     *hex = 0;
-    if (j->worker_package >= 0 && dispatch_is_scanned(j->dispatch, j->worker_package)) {
-        scan_root(dispatch_scan(j->dispatch, j->worker_package), &id, &n);
+    if (package >= 0 && dispatch_is_scanned(j->dispatch, package)) {
+        scan_root(dispatch_scan(j->dispatch, package), &id, &n);
         object_hex(&id, hex);
     }
     return hex;

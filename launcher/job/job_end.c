@@ -278,5 +278,7 @@ int job_conclude(struct job *j) {
     else if (!status)
         print_good_end(j);
     pd_buf_release(&b);
+    if (j->record)
+        job_record_end(j, status, status_word(j, status));
     return status;
 }

@@ -24,6 +24,7 @@
 #include "launcher/dispatch/bar_fetch.h"
 #include "launcher/dispatch/dispatch.h"
 #include "launcher/follow/follow.h"
+#include "launcher/record/record.h"
 #include "launcher/job/job.h"
 #include "launcher/outputs/outputs.h"
 #include "launcher/view/keys.h"
@@ -175,6 +176,8 @@ struct job {
     struct follow_node *names;         /* names of the hosts in the log; index: host */
     const char **labels;               /* the same names, for the live lines */
     char state[400], shown_state[400]; /* the head's last AG_STATE */
+    struct pd_buf train_ini;           /* of the workspace, with --set; "": not known here */
+    struct record *record;             /* NULL: this paddlectl writes none */
     struct job_flags flags;
     struct ask_all *search; /* attach: the connections that found the job */
     int joined;             /* attach: the job continues when paddlectl ends */
@@ -294,7 +297,7 @@ struct job_config { /* train.ini of the workspace */
     char shown[PATH_MAX];      /* path of train.ini in messages */
     char update[40];           /* "--update=geo", for the worker that checks the network */
 };
-int job_check(const struct job *j, struct pd_err *err);
+int job_check(struct job *j, struct pd_err *err);
 
 /* job_files.c: compare the files that train.ini names with those of the package. `o` has the
  * options of train.ini, too. */
@@ -308,8 +311,8 @@ void job_dispatch_end(struct job *j);       /* all nodes are stocked, or the job
 void job_dispatch_lost(struct job_node *n); /* the node's link is lost */
 void enter_dispatch(struct job_node *n);
 void enter_data(struct job_node *n);
-const char *job_worker_id(const struct job *j,
-                          char hex[2 * OBJECT_ID + 1]); /* "": the job needs no paddle_worker */
+/* The id of a package's root object; "": it is not sent. */
+const char *job_package_id(const struct job *j, int package, char hex[2 * OBJECT_ID + 1]);
 const char *job_data_id(const struct job_node *n,
                         char hex[2 * OBJECT_ID + 1]); /* "": the node has no part of the data */
 /* 1: data files are sent to their trainers only, if train.ini names them (dispatch/split.h). */
@@ -369,6 +372,11 @@ void watch_print(struct job *j, const char *fmt, ...)
 void watch_node(const struct job_node *n, const char *before, int with_id, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void watch_event(struct job *j, json_t *o); /* --json: print `o` (stolen) with the time added */
+
+/* job_record.c */
+void job_record_begin(struct job *j); /* the processes are about to start */
+void job_record_join(struct job *j);  /* attach: continue the record, if this machine has it */
+void job_record_end(struct job *j, int status, const char *state);
 
 /* job_end.c */
 int job_conclude(struct job *j); /* print the final report; returns the exit status */

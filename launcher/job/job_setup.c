@@ -178,6 +178,7 @@ int job_check_unstarted(const struct pd_options *o, struct pd_err *err) {
     int rc = check_unstarted(j, err);
     j->c.hosts.n = 0; /* there is no list */
     client_env_release(&j->c);
+    pd_buf_release(&j->train_ini);
     free(j);
     return rc;
 }
@@ -341,18 +342,19 @@ void send_setup(struct job_node *n) {
         return;
     }
     json_t *spec = spec_for(n);
-    const struct ag_job_setup m = {.job = j->id,
-                                   .node = n->id,
-                                   .n_nodes = j->n_nodes,
-                                   .spec = spec,
-                                   .worker = node_needs_worker(n) ? job_worker_id(j, worker) : "",
-                                   .worker_hash = j->worker_hash,
-                                   .data = job_data_id(n, data),
-                                   .data_apart = job_data_n(j) > 0,
-                                   .workspace = workspace,
-                                   .resume_job = j->checkpoint.job,
-                                   .resume_name = j->checkpoint.name,
-                                   .owner = j->c.env.owner};
+    const struct ag_job_setup m = {
+        .job = j->id,
+        .node = n->id,
+        .n_nodes = j->n_nodes,
+        .spec = spec,
+        .worker = node_needs_worker(n) ? job_package_id(j, j->worker_package, worker) : "",
+        .worker_hash = j->worker_hash,
+        .data = job_data_id(n, data),
+        .data_apart = job_data_n(j) > 0,
+        .workspace = workspace,
+        .resume_job = j->checkpoint.job,
+        .resume_name = j->checkpoint.name,
+        .owner = j->c.env.owner};
     request(n, WIRE_AG_JOB_SETUP, wire_put(&wire_ag_job_setup, &m), j->key, sizeof j->key, SETUP_MS,
             "setting up the job", on_setup);
     json_decref(spec);

@@ -111,6 +111,7 @@ static void warn_of_beginning(struct job *j, const char *json, size_t n) {
 static void on_event(void *arg, unsigned node, const char *json, size_t n) {
     struct job *j = arg;
     warn_of_beginning(j, json, n);
+    record_event(j->record, j->nodes[node].id, j->nodes[node].host->label, json, n);
     job_hear_pass(&j->nodes[node], json, n);
     json_t *o = j->flags.json ? json_loadb(json, n, 0, NULL) : NULL;
     if (json_is_object(o)) {
@@ -257,6 +258,9 @@ static void take_state(struct job_node *n, json_t *body) {
         return;
     j->began |= !strcmp(state, "pservers");
     live_state(j->live, state);
+    if (strncmp(j->state, state, strlen(state)))
+        record_note(j->record,
+                    json_pack("{s:s, s:s, s:s}", "ev", "state", "state", state, "text", m.text));
     if (!strcmp(state, "trainers") || !strcmp(state, "ending") || !strcmp(state, "restarting"))
         follow_starting(j->follow, 0);
     snprintf(j->state, sizeof j->state, "%s%s%s", state, *m.text ? ": " : "", m.text);

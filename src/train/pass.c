@@ -81,12 +81,14 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
 }
 
 static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
-    uint64_t began = pd_mono_ns();
+    const uint64_t began = pd_mono_ns();
     int rc = ps_wait(l->client);
     /* The sums of the step before: either all trainers have them and leave here, or none. */
     if (!rc && l->options->update == PD_UPDATE_SYNC)
         rc = ps_wait_stats(l->client);
-    l->report->waited_ns += pd_mono_ns() - began;
+    const uint64_t waited = pd_mono_ns() - began;
+    l->report->waited_ns += waited;
+    l->report->pass_waited_ns += waited;
     return train_client_error(l, rc, err);
 }
 

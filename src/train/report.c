@@ -1,7 +1,30 @@
 /* report.c - see report.h. */
 #include "train/report.h"
 
-enum { EVENT_PERIOD_NS = 250000000, OTHERS_PERIOD_NS = 1000000000 };
+#include "base/memory_use.h"
+
+enum { EVENT_PERIOD_NS = 250000000, OTHERS_PERIOD_NS = 1000000000, EVENT_MAX = 2000 };
+
+/* Writes the event whose keys are formatted: {"t":TIME,"ev":"WHAT","role":"trainer","rank":RANK,
+ * then the keys. An event that is too long is left out. */
+__attribute__((format(printf, 3, 4))) static void put_event(const struct train_report *r,
+                                                            const char *what, const char *fmt,
+                                                            ...) {
+    char line[EVENT_MAX];
+    va_list ap;
+    if (r->event_fd < 0)
+        return;
+    const int head =
+        snprintf(line, sizeof line, "{\"t\":%llu,\"ev\":\"%s\",\"role\":\"trainer\",\"rank\":%u,",
+                 (unsigned long long)(pd_wall_us() / 1000), what, r->trainer_id);
+    va_start(ap, fmt);
+    const int n = vsnprintf(line + head, sizeof line - (size_t)head, fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)(head + n) + 2 >= sizeof line)
+        return;
+    memcpy(line + head + n, "}\n", 2);
+    (void)pd_write_all(r->event_fd, line, (size_t)(head + n) + 2);
+}
 
 void train_report_print(struct train_report *r, const char *fmt, ...) {
     char line[1024];
@@ -46,8 +69,8 @@ static void write_event(struct train_report *r, double cost, int last) {
     if (r->event_fd < 0 ||
         (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
-    char line[1400], dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "",
-                     whole[60] = "", own[80] = "";
+    char dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "",
+         whole[60] = "", own[80] = "";
     double period = (double)(now - since) * 1e-9;
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
@@ -68,14 +91,13 @@ static void write_event(struct train_report *r, double cost, int last) {
         r->own_samples = r->waited_ns = 0;
         r->last_event_ns = now;
     }
-    int n = snprintf(line, sizeof line,
-                     "{\"ev\":\"progress\",\"role\":\"trainer\",\"rank\":%u,\"pass\":%llu,\"num_"
-                     "passes\":%llu,\"batch\":%llu,"
-                     "\"samples\":%llu%s%s,\"unit\":\"%s\"%s%s%s%s%s%s}\n",
-                     r->trainer_id, (unsigned long long)r->pass, (unsigned long long)r->n_passes,
-                     (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own,
-                     r->unit, dropped, f, c, *m ? ",\"metrics\":{" : "", m, *m ? "}" : "");
-    (void)pd_write_all(r->event_fd, line, (size_t)n);
+    put_event(
+        r, "progress",
+        "\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,\"samples\":%llu%s%s,\"unit\":\"%s\""
+        "%s%s%s%s%s%s",
+        (unsigned long long)r->pass, (unsigned long long)r->n_passes,
+        (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own, r->unit,
+        dropped, f, c, *m ? ",\"metrics\":{" : "", m, *m ? "}" : "");
 }
 
 static void write_doing(struct train_report *r, uint64_t waited_ms, const char *servers) {
@@ -84,17 +106,9 @@ static void write_doing(struct train_report *r, uint64_t waited_ms, const char *
                                         [TRAIN_SAVING] = "saving",
                                         [TRAIN_LOADING] = "loading",
                                         [TRAIN_WATCHING] = "waiting for data"};
-    char line[600];
-    if (r->event_fd < 0)
-        return;
     r->doing_event_ns = pd_mono_ns();
-    int n =
-        snprintf(line, sizeof line,
-                 "{\"ev\":\"doing\",\"role\":\"trainer\",\"rank\":%u,\"doing\":\"%s\",\"waited\":"
-                 "%.1f,\"servers\":\"%s\"}\n",
-                 r->trainer_id, names[r->doing], (double)waited_ms / 1000, servers);
-    if (n > 0 && (size_t)n < sizeof line)
-        (void)pd_write_all(r->event_fd, line, (size_t)n);
+    put_event(r, "doing", "\"doing\":\"%s\",\"waited\":%.1f,\"servers\":\"%s\"", names[r->doing],
+              (double)waited_ms / 1000, servers);
 }
 
 void train_report_doing(struct train_report *r, enum train_doing doing) {
@@ -115,7 +129,7 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->started_ns = pd_mono_ns();
     r->last_event_ns = 0;
     r->pushes = r->pushes_dropped = 0;
-    r->own_samples = r->waited_ns = 0;
+    r->own_samples = r->waited_ns = r->pass_waited_ns = 0;
     r->fraction = -1;
     r->doing = TRAIN_STEPS;
 }
@@ -153,21 +167,49 @@ static void values_text(const struct nn_eval *eval, char *out, size_t cap) {
                               nn_eval_value(eval, i));
 }
 
-/* Keeps the values for later events. JSON has no NaN. */
-static void keep_metrics(struct train_report *r, const struct nn_eval *eval) {
-    size_t n = 0, cap = sizeof r->test_metrics;
-    *r->test_metrics = 0;
+/* The values as members of a JSON object, "BEFORE.NAME"; whole members only. JSON has no NaN. */
+static void put_metrics(const struct nn_eval *eval, const char *before, char *out, size_t cap) {
+    size_t n = 0;
+    *out = 0;
     for (uint32_t i = 0; eval && i < nn_eval_n_values(eval); i++) {
         if (!isfinite(nn_eval_value(eval, i)))
             continue;
-        size_t more = (size_t)snprintf(r->test_metrics + n, cap - n, "%s\"test.%s\":%.6g",
-                                       n ? "," : "", nn_eval_name(eval, i), nn_eval_value(eval, i));
-        if (more >= cap - n) { /* whole members only */
-            r->test_metrics[n] = 0;
+        size_t more = (size_t)snprintf(out + n, cap - n, "%s\"%s%s\":%.6g", n ? "," : "", before,
+                                       nn_eval_name(eval, i), nn_eval_value(eval, i));
+        if (more >= cap - n) {
+            out[n] = 0;
             return;
         }
         n += more;
     }
+}
+
+/* The event "pass": trainer 0 has the figures of the job, each trainer its own. */
+static void write_pass(const struct train_report *r, const struct nn_eval *eval, int cut) {
+    char job[200] = "", cost[40] = "", metrics[sizeof r->test_metrics] = "", bytes[100] = "";
+    struct ps_client_stats st = {0};
+    if (r->event_fd < 0)
+        return;
+    if (r->client) {
+        ps_client_stats(r->client, &st);
+        snprintf(bytes, sizeof bytes, ",\"sent\":%llu,\"received\":%llu",
+                 (unsigned long long)st.sent_bytes, (unsigned long long)st.received_bytes);
+    }
+    if (!r->trainer_id) {
+        snprintf(
+            job, sizeof job, ",\"batches\":%llu,\"samples\":%llu,\"unit\":\"%s\",\"rate\":%.1f",
+            (unsigned long long)r->batches, (unsigned long long)r->samples, r->unit, rate(r, 1));
+        if (r->samples && isfinite(r->cost))
+            snprintf(cost, sizeof cost, ",\"cost\":%.6g", r->cost / (double)r->samples);
+        put_metrics(eval, "", metrics, sizeof metrics);
+    }
+    put_event(r, "pass",
+              "\"pass\":%llu,\"num_passes\":%llu,\"complete\":%s,\"seconds\":%.3f,\"waited\":%.3f,"
+              "\"peak_memory\":%llu%s%s%s%s%s%s",
+              (unsigned long long)r->pass, (unsigned long long)r->n_passes, cut ? "false" : "true",
+              train_report_seconds(r), (double)r->pass_waited_ns * 1e-9,
+              (unsigned long long)pd_peak_memory(), bytes, job, cost,
+              *metrics ? ",\"metrics\":{" : "", metrics, *metrics ? "}" : "");
 }
 
 void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples,
@@ -182,6 +224,7 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
         train_report_print(r, "Pass %s: %llu unreadable lines were skipped", pass,
                            (unsigned long long)bad_lines);
     write_event(r, r->samples ? r->cost / (double)r->samples : NAN, 1);
+    write_pass(r, eval, cut);
     if (r->trainer_id)
         return;
     if (r->pushes_dropped)
@@ -212,38 +255,26 @@ static void put_plain(const char *s, char *out, size_t cap) {
 
 void train_report_saved(struct train_report *r, const char *dir, const char *name, const char *what,
                         int state) {
-    char line[700], path[300];
+    char full[300], path[300];
     train_report_print(r, "Saved %s/%s (%s)", dir, name, what);
-    int n = snprintf(line, sizeof line, "%s/%s", dir, name);
-    if (r->event_fd < 0 || n < 0 || (size_t)n >= sizeof path)
+    if (pd_fmt(full, sizeof full, "%s/%s", dir, name))
         return;
-    put_plain(line, path, sizeof path);
-    n = snprintf(
-        line, sizeof line,
-        "{\"ev\":\"saved\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\",\"state\":%s}\n",
-        r->trainer_id, path, state ? "true" : "false");
-    (void)pd_write_all(r->event_fd, line, (size_t)n);
+    put_plain(full, path, sizeof path);
+    put_event(r, "saved", "\"path\":\"%s\",\"state\":%s", path, state ? "true" : "false");
 }
 
 void train_report_no_checkpoint(struct train_report *r, const char *dir) {
-    char line[600], path[300];
+    char path[300];
     put_plain(dir, path, sizeof path);
-    int n =
-        snprintf(line, sizeof line,
-                 "{\"ev\":\"no_checkpoint\",\"role\":\"trainer\",\"rank\":%u,\"path\":\"%s\"}\n",
-                 r->trainer_id, path);
-    if (r->event_fd >= 0)
-        (void)pd_write_all(r->event_fd, line, (size_t)n);
+    put_event(r, "no_checkpoint", "\"path\":\"%s\"", path);
 }
 
 static void write_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost, const struct nn_eval *eval) {
-    char line[1800], when[300], c[40] = "", pass[60] = "", judge[200] = "", p[40] = "";
+    char when[300], c[40] = "", pass[60] = "", judge[200] = "", p[40] = "";
     uint32_t by = 0;
     const int better = eval ? nn_eval_judge(eval, &by) : 0;
     const double value = better ? nn_eval_value(eval, by) : cost;
-    if (r->event_fd < 0)
-        return;
     put_plain(what->when, when, sizeof when);
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
@@ -254,20 +285,15 @@ static void write_test(struct train_report *r, const struct train_tested *what, 
     if (isfinite(value))
         snprintf(judge, sizeof judge, ",\"by\":\"%s\",\"better\":\"%s\",\"value\":%.9g",
                  better ? nn_eval_name(eval, by) : "cost", better > 0 ? "higher" : "lower", value);
-    int n = snprintf(line, sizeof line,
-                     "{\"ev\":\"test\",\"role\":\"trainer\",\"rank\":%u,\"when\":\"%s\"%s,"
-                     "\"samples\":%llu%s%s,\"metrics\":{%s%s}}\n",
-                     r->trainer_id, when, pass, (unsigned long long)n_samples, c, judge, p,
-                     r->test_metrics);
-    if (n > 0 && (size_t)n < sizeof line)
-        (void)pd_write_all(r->event_fd, line, (size_t)n);
+    put_event(r, "test", "\"when\":\"%s\"%s,\"samples\":%llu%s%s,\"metrics\":{%s%s}", when, pass,
+              (unsigned long long)n_samples, c, judge, p, r->test_metrics);
 }
 
 void train_report_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval) {
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
     char p[60] = "", more[700];
-    keep_metrics(r, eval);
+    put_metrics(eval, "test.", r->test_metrics, sizeof r->test_metrics);
     if (r->trainer_id)
         return;
     if (r->perplexity)

@@ -42,6 +42,8 @@ struct train_report {
     char test_metrics[600]; /* values of the last evaluation, as members of a JSON object */
     /* this trainer, since its last event */
     uint64_t own_samples, waited_ns;
+    uint64_t pass_waited_ns;        /* of the current pass, by this process */
+    const struct ps_client *client; /* NULL: the event "pass" has no bytes */
     enum train_doing doing;
     uint64_t doing_event_ns; /* time of the last event of train_report_doing */
 };

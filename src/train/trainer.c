@@ -165,6 +165,7 @@ static int join_servers(struct trainer_state *t, struct pd_err *err) {
     };
     char pass[TRAIN_PASS_TEXT];
     int rc = ps_client_new(&t->client, &opts, err);
+    t->report.client = t->client;
     if (!rc)
         rc = train_params_new(&t->params, t->graph, t->client, err);
     if (!rc && (rc = ps_start(t->client)))

@@ -256,6 +256,8 @@ static void an_event_tells_who_is_waited_for(void **state) {
     assert_ptr_equal(strchr(line, '\n'), line + n - 1);
     json_t *e = json_loads(line, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(e, "rank")), 1);
+    const json_int_t now_ms = (json_int_t)(pd_wall_us() / 1000);
+    assert_in_range(now_ms - json_integer_value(json_object_get(e, "t")), 0, 60000);
     assert_null(json_object_get(e, "rate")); /* only trainer 0 reports the rate */
     double rate = json_real_value(json_object_get(e, "own_rate")),
            wait = json_real_value(json_object_get(e, "wait"));
@@ -274,7 +276,7 @@ static void an_event_tells_who_is_waited_for(void **state) {
 static void an_event_has_the_last_evaluation(void **state) {
     (void)state;
     int fd[2];
-    char line[1500];
+    char line[4000];
     const struct nn_act act = {.name = "sigmoid"};
     struct nn_node node[2] = {{.size = 1}, {.size = 1, .act = &act}};
     struct nn_eval_node ev[2] = {{.name = "area", .type = &nn_eval_auc, .input = 1, .positive = 1},
@@ -338,6 +340,25 @@ static void an_event_has_the_last_evaluation(void **state) {
     assert_true((n = read(fd[0], line, sizeof line - 1)) > 0);
     line[n] = 0;
     assert_non_null(strstr(line, "\"by\":\"cost\",\"better\":\"lower\",\"value\":2"));
+    /* The end of a pass: the figures of the job, and of this trainer. */
+    r.pass_waited_ns = 1500000000;
+    r.started_ns = pd_mono_ns() - 2000000000;
+    train_report_pass_end(&r, 7, 20, 50, v, 0, 1);
+    assert_true((n = read(fd[0], line, sizeof line - 1)) > 0);
+    line[n] = 0;
+    assert_non_null(event = strstr(line, "{\"t\":"));
+    assert_non_null(event = strstr(event + 1, "{\"t\":")); /* after the last progress */
+    *strchr(event, '\n') = 0;
+    o = json_loads(event, 0, NULL), m = json_object_get(o, "metrics");
+    assert_string_equal(json_string_value(json_object_get(o, "ev")), "pass");
+    assert_true(json_is_false(json_object_get(o, "complete")));
+    assert_int_equal(json_integer_value(json_object_get(o, "batches")), 7);
+    assert_true(json_number_value(json_object_get(o, "cost")) == 2.5);
+    assert_true(json_number_value(json_object_get(o, "waited")) == 1.5);
+    assert_true(json_number_value(json_object_get(o, "seconds")) >= 2);
+    assert_true(json_number_value(json_object_get(o, "peak_memory")) > 100000);
+    assert_true(json_number_value(json_object_get(m, "area")) == 0.5);
+    json_decref(o);
     nn_eval_free(v);
     close(fd[0]);
     close(fd[1]);

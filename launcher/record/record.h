@@ -1,0 +1,57 @@
+/* record.h - the record of a run: what was run, and what it reached (docs/records.md).
+ *
+ *     outputs/<job id>/run.json         settings, hosts, times, state, result
+ *                      metrics.jsonl    one event a line
+ *                      conf.ini, train.ini   as they were
+ *
+ * The paddlectl that runs the job, or follows it, writes the record and holds a lock on
+ * metrics.jsonl meanwhile. A record that cannot be written is a warning, and the job goes on: the
+ * nodes keep the events, and `paddlectl fetch --log` completes the record. */
+#pragma once
+
+#include <jansson.h>
+
+enum { RECORD_VERSION = 1, RECORD_MODE = 0644 };
+
+struct record;
+
+/* Creates the folder `dir` and the record in it. `run` is stolen: the members of run.json.
+ * PD_EEXIST: another process writes this record. */
+int record_new(struct record **out, const char *dir, json_t *run, struct pd_err *err);
+/* Continues the record that is in `dir`. PD_ENOENT: there is none; PD_EEXIST as above. */
+int record_open(struct record **out, const char *dir, struct pd_err *err);
+/* Writes one of the files that were used. */
+void record_file(struct record *r, const char *name, const void *p, size_t n, mode_t mode);
+/* Takes an event of a node: a line of its stream "events" (docs/protocol.md), n bytes. Events that
+ * repeat what others say are left out (record_keeps). `r` may be NULL in these two. */
+void record_event(struct record *r, int node, const char *host, const char *json, size_t n);
+/* Takes an event of paddlectl itself, without the time. `o` is stolen. */
+void record_note(struct record *r, json_t *o);
+/* Adds the members of `more` (stolen) to run.json, releases `r`, and returns the first error of the
+ * record. */
+int record_end(struct record *r, json_t *more, struct pd_err *err);
+
+/* Reads run.json into *run, which the caller releases. PD_ENOENT: `dir` has no record. PD_EDATA: it
+ * is damaged, or of another version. */
+int record_read_run(const char *dir, json_t **run, struct pd_err *err);
+/* Calls `take` for each event of metrics.jsonl that can be read. */
+int record_read_metrics(const char *dir, void (*take)(void *arg, json_t *event), void *arg,
+                        struct pd_err *err);
+int record_is_written(const char *dir); /* 1: a process writes this record now */
+
+/* For how long each node has been silent in the record. */
+struct record_thin {
+    struct record_node {
+        int64_t first_ms, last_ms; /* times of its progress that was kept; 0: none yet */
+    } * v;
+    size_t n, cap;
+};
+/* 1: the event belongs into the record. Progress has at least a thousandth of the time so far
+ * between two lines, and 250 ms: a run of a week has some 10,000 lines a node. "doing" is left out.
+ */
+int record_keeps(struct record_thin *t, int node, const json_t *event);
+void record_thin_release(struct record_thin *t);
+
+/* Makes metrics.jsonl in `dir` anew of the nodes' files dir/log/node-N/events*, and adds the
+ * members of `more` (stolen) to run.json. Notes of paddlectl stay. PD_EEXIST as above. */
+int record_complete(const char *dir, json_t *more, struct pd_err *err);

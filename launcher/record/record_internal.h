@@ -1,0 +1,29 @@
+/* record_internal.h - what the files of this folder share. */
+#pragma once
+
+#include "launcher/record/record.h"
+
+#define RECORD_LINE (JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
+
+/* The caller keeps the event. */
+typedef void record_line(void *arg, json_t *event);
+
+int record_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
+/* Opens and locks dir/metrics.jsonl; -1: PD_EEXIST, PD_ENOENT, PD_EIO. */
+int record_lock_file(const char *dir, int flags, struct pd_err *err);
+/* As record_open; if there is no record, one without settings begins. */
+int record_lock(struct record **out, const char *dir, struct pd_err *err);
+json_t *record_run(const struct record *r); /* what run.json has */
+
+static inline json_int_t record_time(const json_t *event) {
+    return json_integer_value(json_object_get(event, "t"));
+}
+/* 1: the end of a pass, with the figures of the job. */
+static inline int record_is_pass(const json_t *event) {
+    const char *ev = json_string_value(json_object_get(event, "ev"));
+    return ev && !strcmp(ev, "pass") && json_object_get(event, "samples");
+}
+/* A new object: the event, behind its time, node and host (which may be NULL). NULL: no memory. */
+json_t *record_of_node(json_t *event, int node, const char *host);
+/* Calls `take` for each line that is an object. The others are skipped: a line may be cut off. */
+int record_each_line(const char *path, record_line *take, void *arg, struct pd_err *err);
