@@ -24,19 +24,18 @@ struct logs_cmd {
 /* --- which nodes --- */
 
 static int add_item(struct logs_cmd *m, const struct client_env *c, const struct found_job *job,
-                    const char *item, struct pd_err *err) {
-    int64_t lo = 0, hi = 0;
-    int ids = host_ids(item, &lo, &hi), n = 0;
-    for (size_t i = 0; i < c->hosts.n; i++) {
-        int node = job->host[i].node;
-        if (ids ? node >= lo && node <= hi : host_matches(&c->hosts.v[i], item)) {
+                    const char *text, struct pd_err *err) {
+    struct host_item item;
+    int n = 0;
+    host_item_read(&item, text);
+    for (size_t i = 0; i < c->hosts.n; i++)
+        if (host_item_matches(&item, &c->hosts.v[i], job->host[i].node)) {
             m->asked[i] = 1;
             n++;
         }
-    }
     return n ? 0
-             : pd_fail(err, PD_EUSAGE, "--node: %s has no node %s%s", job->id, ids ? "" : "on ",
-                       item);
+             : pd_fail(err, PD_EUSAGE, "--node: %s has no node %s%s", job->id,
+                       item.is_ids ? "" : "on ", text);
 }
 
 /* Set m->asked: the hosts whose logs are shown. */

@@ -58,7 +58,16 @@ int hosts_parse_roles(int **ids, size_t *n, const char *text, size_t n_nodes, co
 int hosts_filter(const struct hosts *h, const char *list, const struct pd_options *opts,
                  char *chosen, struct pd_err *err);
 
-/* Of one item of such a list. 1: it is a node id or a range, "3" or "0-7"; else 0. */
-int host_ids(const char *text, int64_t *lo, int64_t *hi);
-/* 1: the item names this host, by its label, its address, or as the user wrote it. */
-int host_matches(const struct host *h, const char *text);
+/* One item of such a list: node ids ("3", "0-7"), or a name. It is read once and compared with each
+ * host, because both lists may have thousands. */
+struct host_item {
+    const char *text; /* the caller's */
+    int is_ids;
+    int64_t lo, hi;
+    char addr[300]; /* "": the text has no form of an address */
+    int port, has_globs;
+};
+void host_item_read(struct host_item *item, const char *text);
+/* 1: the item has the id `node`, or names this host by its label, its address, or as the user wrote
+ * it. */
+int host_item_matches(const struct host_item *item, const struct host *h, int64_t node);
