@@ -2,7 +2,8 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | quality | goldens | docs | recording | man | install PREFIX= DESTDIR= | compile_commands.json
+#   make test | soak | demo | bench | quality | goldens | docs | recording | man | deb |
+#   install PREFIX= LIBDIR= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
 PREFIX  ?= /usr/local
@@ -81,6 +82,7 @@ CAPI_SRCS := $(filter-out src/wire/aes_openssl.c,$(foreach m,base thread math co
 CAPI_OBJS := $(patsubst %.c,$(B)/pic/%.o,$(CAPI_SRCS))
 CAPI_SO   := $(B)/libpaddle_ps.so.1
 CAPI_LIBS := -luv -lsodium -ljansson -linih -lpthread -lm
+CAPI_MAP  := src/capi/exports.map
 CAPI_ALL  := $(if $(SANITIZE),,$(CAPI_SO))
 
 .PHONY: all test test-fast demo bench install clean packages-build packages-demo packages-test check-sources FORCE
@@ -110,8 +112,9 @@ $(B)/pic/%.o: %.c $(B)/flags
 	$(CC) $(CFLAGS_ALL) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@
 
 # It finds the libraries that lie beside it: a workspace brings them all, since nodes have nothing installed.
-$(CAPI_SO): $(CAPI_OBJS)
-	$(CC) -shared -Wl,-soname,libpaddle_ps.so.1 -Wl,-rpath,'$$ORIGIN' -Wl,-z,defs $(LDFLAGS_ALL) $^ $(CAPI_LIBS) -o $@
+$(CAPI_SO): $(CAPI_OBJS) $(CAPI_MAP)
+	$(CC) -shared -Wl,-soname,libpaddle_ps.so.1 -Wl,-rpath,'$$ORIGIN' -Wl,-z,defs -Wl,--version-script=$(CAPI_MAP) $(LDFLAGS_ALL) \
+	    $(CAPI_OBJS) $(CAPI_LIBS) -o $@
 
 $(LIBPADDLE): $(LIB_OBJS)
 	@rm -f $@
@@ -232,7 +235,7 @@ soak: packages-test
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 	@$(MAKE) --no-print-directory fuzz
 	@WHOLE=1 FLAVOURS=release tests/run-all source/reproducible
-	@DEBIAN_STEPS=engines tests/soak/debian 13 || [ $$? = 77 ]
+	@DEBIAN_STEPS="engines packages" tests/soak/debian 13 || [ $$? = 77 ]
 .PHONY: soak
 
 bench: packages-bench
@@ -315,6 +318,20 @@ install: all man $(B)/NOTICES
 	install -m 644 LICENSE $(B)/NOTICES $D$(PREFIX)/share/doc/paddlectl/
 	install -D -m 644 $(MAN)/paddlectl.bash $D$(PREFIX)/share/bash-completion/completions/paddlectl
 	install -D -m 644 $(MAN)/_paddlectl $D$(PREFIX)/share/zsh/site-functions/_paddlectl
+
+# The time that packages give their files: that of the last commit; from a tarball, that of its files.
+EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y src/base/version.h))
+
+# Debian packages of what is installed, into build/deb. It needs debhelper.
+deb: all
+	@rm -rf build/deb && mkdir -p build/deb/work && cp -R packaging/debian build/deb/work/
+	@printf 'paddlectl (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md of the sources.\n\n -- %s  %s\n' '$(VERSION)' \
+	    "$$(sed -n 's/^Maintainer: //p' packaging/debian/control)" "$$(LC_ALL=C date -u -R -d @$(EPOCH))" >build/deb/work/debian/changelog
+	@$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/build/deb/work/debian/tmp' PREFIX=/usr \
+	    LIBDIR=/usr/lib/$$(dpkg-architecture -qDEB_HOST_MULTIARCH) >build/deb/log 2>&1 && cd build/deb/work && \
+	    DEBS='$(CURDIR)/build/deb' SOURCE_DATE_EPOCH=$(EPOCH) debian/rules binary >>../log 2>&1 || { tail -20 '$(CURDIR)/build/deb/log'; exit 1; }
+	@rm -rf build/deb/work && ls build/deb/*.deb
+.PHONY: deb
 
 clean:
 	rm -rf build compile_commands.json

@@ -100,6 +100,10 @@ static int man_page(const struct command *table, size_t n, const char *page, str
         manual_ini_man(&b);
         return print(&b);
     }
+    if (!strcmp(page, "paddle_worker.1")) {
+        manual_worker_man(&b);
+        return print(&b);
+    }
     if (!strcmp(page, "paddlectl-train.ini.5")) {
         struct pd_buf text = {0};
         int rc = read_reference(&text, err);
@@ -119,7 +123,7 @@ static int man_page(const struct command *table, size_t n, const char *page, str
 }
 
 static int print_pages(const struct command *table, size_t n) {
-    puts("paddlectl.1\npaddlectl.ini.5\npaddlectl-train.ini.5");
+    puts("paddlectl.1\npaddlectl.ini.5\npaddlectl-train.ini.5\npaddle_worker.1");
     for (size_t i = 0; i < n; i++)
         printf("paddlectl-%s.1\n", table[i].name);
     return fflush(stdout) ? 1 : 0;

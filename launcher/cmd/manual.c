@@ -337,6 +337,19 @@ void manual_train_man(const char *reference, struct pd_buf *out) {
                     ".BR paddlectl.ini (5)\n");
 }
 
+void manual_worker_man(struct pd_buf *out) {
+    head(out, "paddle_worker", 1, "parameter server and trainer of paddlectl(1)");
+    pd_put_fmt(out, ".SH SYNOPSIS\n\\fBpaddle_worker\\fR [pserver|trainer] [\\-\\-option=value "
+                    "...]\n.SH DESCRIPTION\n");
+    para(out, "paddlectl starts this program on the machines of a job. By hand it is one process "
+              "of a job whose processes mpirun, srun or a script starts; paddle_worker --help says "
+              "which variables of the environment decide its role.");
+    pd_put_fmt(out, ".SH OPTIONS\n");
+    table_options(out, PD_WORKER, NULL, NULL, "--");
+    exit_status(out, NULL);
+    pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl (1),\n.BR paddlectl\\-train.ini (5)\n");
+}
+
 void manual_words(const char *usage, char *out, size_t cap) {
     size_t n = 0;
     out[0] = 0;

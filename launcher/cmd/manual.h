@@ -20,7 +20,8 @@ void manual_bash(const struct manual *m,
 void manual_zsh(const struct manual *m, struct pd_buf *out);
 
 void manual_main_man(const struct command *table, size_t n, struct pd_buf *out); /* paddlectl(1) */
-void manual_ini_man(struct pd_buf *out); /* paddlectl.ini(5) */
+void manual_ini_man(struct pd_buf *out);    /* paddlectl.ini(5) */
+void manual_worker_man(struct pd_buf *out); /* paddle_worker(1) */
 /* paddlectl-train.ini(5), from the Markdown that `paddle_worker model --reference` prints. */
 void manual_train_man(const char *reference, struct pd_buf *out);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds in two folders are equal byte for byte: all installed files and the tarball of the sources.
+# Builds in two folders are equal byte for byte: all installed files, the Debian packages and the
+# tarball of the sources.
 # The second build has another path, mask of modes, time zone, language and number of jobs. It
 # compiles every tenth object anew and makes everything else of the objects. WHOLE=1 (make soak)
 # compiles all objects.
@@ -7,10 +8,9 @@
 # release only
 # alone (it runs make install, as manual.sh does)
 . "$(dirname "$0")/../../support/lib.sh"
-other="$TMP/another folder/paddlectl-0"
+other="$TMP/another-folder/paddlectl-0"
 mkdir -p "$other/build/release"
-(cd "$TOP" && find Makefile LICENSE CHANGELOG.md debian-packages.txt src launcher worker conf \
-    workspace_template tests/support -type f -print0 | xargs -0 cp -p --parents -t "$other") ||
+(cd "$TOP" && find Makefile LICENSE src launcher worker conf packaging workspace_template -type f -print0 | xargs -0 cp -p --parents -t "$other") ||
     die "no copy of the tree"
 if [ -z "${WHOLE:-}" ]; then
     (cd "$BIN" && find . -name '*.[od]' ! -path './bench/*' ! -path './tests/*' -print0 |
@@ -18,18 +18,25 @@ if [ -z "${WHOLE:-}" ]; then
         die "no copy of the objects"
     find "$other/build" -name '*.o' | sort | awk 'NR % 10 == 0' | tr '\n' '\0' | xargs -0 rm
 fi
+packs=
+! command -v dh >/dev/null || packs=deb
+[ -n "$packs" ] || echo "skipped: no debhelper here: the Debian packages are not compared"
+export SOURCE_DATE_EPOCH=1700000000
 # With a compiler's cache the copies of one object would be compared.
 (umask 077 && cd "$other" && find src conf workspace_template -type d -exec chmod 700 {} + &&
     find conf workspace_template -type f -exec chmod go= {} + &&
-    env CCACHE_DISABLE=1 TZ=Pacific/Auckland LC_ALL=C make -j3 install DESTDIR="$TMP/b" PREFIX=/usr) \
-    >"$TMP/b.log" 2>&1 || die "the second build: $(grep -m 5 'rror' "$TMP/b.log")"
+    env CCACHE_DISABLE=1 TZ=Pacific/Auckland LC_ALL=C make -j3 install DESTDIR="$TMP/b" PREFIX=/usr &&
+    env TZ=Pacific/Auckland make $packs) \
+    >"$TMP/b.log" 2>&1 || die "the second build: $(tail -5 "$TMP/b.log" | cut -c1-300)"
 [ "$(grep -c ' -c .* -o ' "$TMP/b.log")" -gt 30 ] || die "few objects were compiled"
-make -s -C "$TOP" install DESTDIR="$TMP/a" PREFIX=/usr >"$TMP/a.log" 2>&1 ||
+make -s -C "$TOP" install DESTDIR="$TMP/a" PREFIX=/usr >"$TMP/a.log" 2>&1 &&
+    make -s -C "$TOP" $packs >>"$TMP/a.log" 2>&1 ||
     die "make install: $(tail -5 "$TMP/a.log")"
 listing() { (cd "$1" && find . -printf '%p %m %l\n' | sort); }
 [ "$(listing "$TMP/a" | wc -l)" -gt 60 ] || die "few installed files"
 diff <(listing "$TMP/a") <(listing "$TMP/b") || die "other names, modes or links"
 diff -rq "$TMP/a" "$TMP/b" || die "the files above differ"
+[ -z "$packs" ] || diff -rq "$TOP/build/deb" "$other/build/deb" -x log || die "the packages above differ"
 ! grep -rlF "$TOP" "$TMP/a" || die "the files above name the folder of the build"
 
 if git -C "$TOP" rev-parse -q --verify HEAD >/dev/null 2>&1; then
