@@ -467,8 +467,10 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
     }
     /* The head ends the whole job first, and with it the processes of this node. ag_job_tick then
      * quits. */
-    if (!j->head || j->left || j->result || !j->ran)
-        node_end(j->node, NODE_END, grace_ms, on_ended_then_quit, j);
+    if (!j->head || j->left || j->result || !j->ran) {
+        j->quit = (struct end_waiter){.done = on_ended_then_quit, .arg = j};
+        node_end(j->node, NODE_END, grace_ms, &j->quit);
+    }
 }
 
 void ag_job_bye(struct ag_job *j, int abandon, int detach) {

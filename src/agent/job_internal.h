@@ -36,22 +36,23 @@ struct ag_job {
     uv_signal_t on_child;
     uint64_t started_us, ended_us; /* wall clock of this node: at the set-up, at the result */
     unsigned restarts;
-    int port;             /* the port on which other agents reach this agent */
-    int ran;              /* the head has begun: a detached job needs no client any more */
-    int started;          /* this node has started a process; on the head's node: any has */
-    struct passes passes; /* on the head's node */
-    int restarting;       /* the last HD_END was for a restart */
-    int ending;           /* a lease or a signal ends the job */
-    int said_bye;         /* the job is over, and a client needs nothing more */
-    json_t *save_stop;    /* a member: the HD_STOP_JOB that saves, repeated when it joins again */
-    json_t *result;       /* NULL until the job is over on this node */
-    int unwritten;        /* result.json could not be written */
-    char end_status[16];  /* the status in HD_END */
-    char failed[300];     /* this node's own failure; HD_JOIN repeats it */
-    char failed_role[12]; /* the role of the process that failed; "agent": this node leaves; "" */
-    int lost_head;        /* the head's node is the failure */
-    int lease_over;       /* no client was heard for attach_lease, or no head for detach_lease */
-    int left;             /* this node has left the job, which may go on */
+    int port;               /* the port on which other agents reach this agent */
+    int ran;                /* the head has begun: a detached job needs no client any more */
+    int started;            /* this node has started a process; on the head's node: any has */
+    struct passes passes;   /* on the head's node */
+    int restarting;         /* the last HD_END was for a restart */
+    struct end_waiter quit; /* the agent quits when the processes have ended */
+    int ending;             /* a lease or a signal ends the job */
+    int said_bye;           /* the job is over, and a client needs nothing more */
+    json_t *save_stop;      /* a member: the HD_STOP_JOB that saves, repeated when it joins again */
+    json_t *result;         /* NULL until the job is over on this node */
+    int unwritten;          /* result.json could not be written */
+    char end_status[16];    /* the status in HD_END */
+    char failed[300];       /* this node's own failure; HD_JOIN repeats it */
+    char failed_role[12];   /* the role of the process that failed; "agent": this node leaves; "" */
+    int lost_head;          /* the head's node is the failure */
+    int lease_over;         /* no client was heard for attach_lease, or no head for detach_lease */
+    int left;               /* this node has left the job, which may go on */
     /* job_vote.c; unused unless head_may_be_chosen */
     struct election election;
     json_t *kept_nodes, *kept_lost; /* of the last HD_KEEP; NULL: none came */

@@ -236,6 +236,7 @@ struct stop_request {
     struct ag_job *j;
     struct client *c;
     uint64_t req;
+    struct end_waiter wait;
 };
 
 static void on_stopped(void *arg) {
@@ -262,7 +263,7 @@ static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r
     json_decref(j->save_stop);
     j->save_stop = s->save && !j->head ? wire_put(&wire_hd_stop_job, s) : NULL;
     if (s->save)
-        node_when_ended(j->node, on_stopped, r);
+        node_when_ended(j->node, &r->wait);
     if (j->head && s->save)
         head_save(j->head, (unsigned)s->save_ms, grace_ms, s->reason);
     else if (j->head)
@@ -270,7 +271,7 @@ static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r
     else
         peer_link_send(j->link, PEER_HEAD, WIRE_HD_STOP_JOB, 0, wire_put(&wire_hd_stop_job, s));
     if (!s->save)
-        node_end(j->node, NODE_STOP, grace_ms, on_stopped, r);
+        node_end(j->node, NODE_STOP, grace_ms, &r->wait);
 }
 
 static int on_stop(struct client *c, const struct wire_frame *f, const json_t *body,
@@ -288,7 +289,7 @@ static int on_stop(struct client *c, const struct wire_frame *f, const json_t *b
     struct stop_request *r = pd_malloc(sizeof *r);
     if (!r)
         return pd_oom(err, "a request to stop");
-    *r = (struct stop_request){j, c, f->req};
+    *r = (struct stop_request){j, c, f->req, {.done = on_stopped, .arg = r}};
     client_ref(c);
     stop(j, &s, r);
     return 0;

@@ -480,21 +480,28 @@ static void on_stop(struct ag_node *n, uint64_t req, const json_t *body) {
         n->io.refuse(n->arg, WIRE_HD_STOP, req, &err);
         return;
     }
-    node_end(n, NODE_STOP, (unsigned)stop.grace_ms, NULL, NULL);
+    node_end(n, NODE_STOP, (unsigned)stop.grace_ms, NULL);
     n->io.send(n->arg, WIRE_HD_STOP, req, wire_put(&wire_hd_stop_answer, &a));
 }
 
 /* --- HD_END, dispatch, reaping --- */
 
-struct end_request {
-    struct ag_node *n;
-    uint64_t req;
-};
-
 static void on_ended(void *arg) {
     struct end_request *e = arg;
+    e->used = 0;
     e->n->io.send(e->n->arg, WIRE_HD_END, e->req, json_object());
-    free(e);
+}
+
+/* NULL: as many are waiting as may wait. */
+static struct end_request *new_end_request(struct ag_node *n, uint64_t req) {
+    for (int i = 0; i < END_REQUESTS_MAX; i++)
+        if (!n->end_requests[i].used) {
+            n->end_requests[i] =
+                (struct end_request){.n = n, .req = req, .used = 1, .wait = {.done = on_ended}};
+            n->end_requests[i].wait.arg = &n->end_requests[i];
+            return &n->end_requests[i];
+        }
+    return NULL;
 }
 
 /* Writes into the logs of the processes that end here because another process has failed, which
@@ -520,11 +527,12 @@ static void on_end(struct ag_node *n, uint64_t req, const json_t *body) {
     }
     if (!n->ending)
         log_cause(n, end.cause);
-    struct end_request *e = pd_malloc(sizeof *e);
-    if (e)
-        *e = (struct end_request){n, req};
-    node_end(n, end.restart ? NODE_RESTART : NODE_END, (unsigned)end.grace_ms, e ? on_ended : NULL,
-             e);
+    struct end_request *e = new_end_request(n, req);
+    node_end(n, end.restart ? NODE_RESTART : NODE_END, (unsigned)end.grace_ms, e ? &e->wait : NULL);
+    if (!e) {
+        pd_fail(&err, PD_EPROTO, "more than %d requests to end are waiting", END_REQUESTS_MAX);
+        n->io.refuse(n->arg, WIRE_HD_END, req, &err);
+    }
 }
 
 void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *body) {

@@ -53,9 +53,18 @@ void node_reap(struct ag_node *n);
  * the time passed to this function counts. */
 void node_tick(struct ag_node *n, uint64_t passed_ms);
 
+/* Who waits for an end. The caller sets done and arg, and keeps the struct until `done` is called:
+ * an end needs no memory. */
+struct end_waiter {
+    void (*done)(void *);
+    void *arg;
+    int for_restart; /* waits for the end before a restart; others wait for the final end */
+    struct end_waiter *next;
+};
+
 /* Ends every process of the job on this node. The head, a client, a lease and a signal all use this
- * function. `done` (may be NULL) is called when no process is left, never from inside this call. A
- * call during an end joins that end: the shorter grace period counts, and any other kind turns a
+ * function. w->done is called when no process is left, never from inside this call; w may be NULL.
+ * A call during an end joins that end: the shorter grace period counts, and any other kind turns a
  * restart into the final end.
  *
  *     NODE_END      TERM to all, KILL after the grace period
@@ -65,10 +74,9 @@ void node_tick(struct ag_node *n, uint64_t passed_ms);
  *                   trainer is left on any node, or a moment after the grace period
  *     NODE_RESTART  as NODE_END, in the middle of the job: HD_BIND and HD_START come again */
 enum node_end { NODE_END, NODE_STOP, NODE_RESTART };
-void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),
-              void *arg);
-/* Calls `done` when the final end is complete. This function ends no process itself. */
-void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg);
+void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, struct end_waiter *w);
+/* Calls w->done when the final end is complete. This function ends no process itself. */
+void node_when_ended(struct ag_node *n, struct end_waiter *w);
 
 /* Adds `ready` and `exited` to the body of an HD_JOIN, which repeats them after a broken
  * connection. */

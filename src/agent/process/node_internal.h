@@ -9,12 +9,14 @@
 #include "net/conn.h"
 #include "wire/bodies.h"
 
-struct end_waiter {
-    void (*done)(void *);
-    void *arg;
-    int for_restart; /* waits for the end before a restart; others wait for the final end */
-    struct end_waiter *next;
+/* HD_END that is not answered yet. More than these are refused. */
+struct end_request {
+    struct ag_node *n;
+    uint64_t req;
+    struct end_waiter wait;
+    int used;
 };
+enum { END_REQUESTS_MAX = 8 };
 
 struct node_role {
     struct ag_node *node;
@@ -70,6 +72,7 @@ struct ag_node {
     int servers_stay; /* the pserver gets TERM later, because trainers may still need it */
     uint64_t kill_at_ns;
     struct end_waiter *waiters;
+    struct end_request end_requests[END_REQUESTS_MAX];
     int n_handles, freeing;
 };
 

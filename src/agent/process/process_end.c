@@ -87,16 +87,13 @@ void process_end_check(struct ag_node *n) {
             continue;
         }
         *at = w->next;
-        w->done(w->arg);
-        free(w);
+        w->done(w->arg); /* frees w, or uses it again */
     }
 }
 
-static void add_waiter(struct ag_node *n, int for_restart, void (*done)(void *), void *arg) {
-    struct end_waiter *w = pd_malloc(sizeof *w);
-    if (!w)
-        return; /* the processes still end, but `done` is not called */
-    *w = (struct end_waiter){done, arg, for_restart, n->waiters};
+static void add_waiter(struct ag_node *n, int for_restart, struct end_waiter *w) {
+    w->for_restart = for_restart;
+    w->next = n->waiters;
     n->waiters = w;
 }
 
@@ -135,18 +132,17 @@ static void end_trainers_first(struct ag_node *n, unsigned grace_ms) {
     begin_end(n, grace_ms, 0, 1);
 }
 
-void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, void (*done)(void *),
-              void *arg) {
-    if (done)
-        add_waiter(n, kind == NODE_RESTART, done, arg);
+void node_end(struct ag_node *n, enum node_end kind, unsigned grace_ms, struct end_waiter *w) {
+    if (w)
+        add_waiter(n, kind == NODE_RESTART, w);
     if (kind == NODE_STOP)
         end_trainers_first(n, grace_ms);
     else
         end_all(n, grace_ms, kind == NODE_RESTART);
 }
 
-void node_when_ended(struct ag_node *n, void (*done)(void *), void *arg) {
-    add_waiter(n, 0, done, arg);
+void node_when_ended(struct ag_node *n, struct end_waiter *w) {
+    add_waiter(n, 0, w);
     if (n->ending && !uv_is_active((uv_handle_t *)&n->end_timer)) /* the end is complete already */
         uv_timer_start(&n->end_timer, on_turn, 0, TURN_MS);
 }

@@ -27,6 +27,7 @@ struct env {
     struct logs logs;
     struct pd_log log;
     struct ag_node *node;
+    struct end_waiter waits; /* for one end at a time */
     struct said said[32];
     int n_said, ended, late, ticks;
 };
@@ -58,6 +59,10 @@ static inline void limit_60s(struct env *e) {
     uv_timer_start(&e->limit, on_limit, 5, 5);
 }
 static inline void on_ended(void *arg) { ((struct env *)arg)->ended = 1; }
+static inline struct end_waiter *waiter(struct env *e) {
+    e->waits = (struct end_waiter){.done = on_ended, .arg = e};
+    return &e->waits;
+}
 
 static inline struct env *begin(const char *pserver_command, const char *trainer_command) {
     struct env *e = calloc(1, sizeof *e);
@@ -115,7 +120,7 @@ static inline void tell(struct env *e, uint16_t type, uint64_t req, json_t *body
 }
 
 static inline void finish(struct env *e) {
-    node_end(e->node, NODE_END, 100, on_ended, e);
+    node_end(e->node, NODE_END, 100, waiter(e));
     limit_60s(e);
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);

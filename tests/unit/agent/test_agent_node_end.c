@@ -49,7 +49,7 @@ static void nothing_survives_the_end(void **state) {
     }
     assert_true(lines >= 12);
     uint64_t t = pd_mono_ns();
-    node_end(e->node, NODE_END, 300, on_ended, e);
+    node_end(e->node, NODE_END, 300, waiter(e));
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_true(e->ended);
@@ -62,7 +62,7 @@ static void nothing_survives_the_end(void **state) {
             fail_msg("process %.10s survived", s + 4);
     pd_buf_release(&b);
     e->ended = 0;
-    node_when_ended(e->node, on_ended, e); /* a client that asks when all is over has its answer */
+    node_when_ended(e->node, waiter(e)); /* a client that asks when all is over has its answer */
     while (!e->ended && !e->late)
         uv_run(&e->loop, UV_RUN_ONCE);
     assert_true(e->ended);
