@@ -199,7 +199,7 @@ int ag_vote_waits(struct ag_job *j) {
                 "another head",
                 j->head_node);
         peer_link_part(j->link);
-        node_end(j->node, NODE_RESTART, grace_ms(j), NULL, NULL);
+        node_end(j->node, NODE_RESTART, grace_ms(j), NULL);
     }
     return 1;
 }
