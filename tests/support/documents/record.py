@@ -6,7 +6,7 @@
 Each command is typed at a prompt and runs in a pseudo-terminal (screen.py). Its real screens are
 the frames. A pause in which nothing changes is cut to PAUSE_S, and a command that takes longer than
 RUN_S is shown faster, with at most one frame each STEP_S. The hosts are the sshds of sshd-fixture,
-the folder is a temporary one below build/.
+the folder is a temporary one below TMP or build/.
 """
 import html
 import os
@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # tests/support
@@ -103,10 +104,8 @@ def main():
     out = sys.argv[1]
     share = dict(a[2:].split("=") for a in sys.argv[2:]).get("share", "0.1")
     programs = os.environ.get("PADDLE_BUILD", TOP + "/build/release")
-    folder = os.environ.get("TMP", TOP + "/build") + "/recording"
+    folder = tempfile.mkdtemp(prefix="recording-", dir=os.environ.get("TMP", TOP + "/build"))
     hosts = folder + "/hosts"
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
     fixture = HERE + "/sshd-fixture"
     subprocess.run([fixture, "start", hosts], check=True)
     env = {"PATH": programs + ":" + os.environ["PATH"], "SSH_AUTH_SOCK": "",
