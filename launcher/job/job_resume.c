@@ -111,6 +111,7 @@ struct resume_search {
     const struct found_job *job;
     struct saved_models models;
     json_t *files; /* names of the parts that hosts of pservers have: an object */
+    json_t *all;   /* those that any host has */
     size_t n_parts;
     struct outputs out; /* if the parts have to come here */
 };
@@ -137,8 +138,11 @@ static int take_files(struct ask_all_node *n, json_t *body, struct pd_err *err) 
     if (!s->config && model.config && *model.config)
         s->config = pd_strdup(model.config);
     json_array_foreach (model.files, i, v)
-        if (json_is_string(v) && runs_pserver(s->j, n->id))
-            json_object_set_new(s->files, json_string_value(v), json_true());
+        if (json_is_string(v)) {
+            json_object_set_new(s->all, json_string_value(v), json_true());
+            if (runs_pserver(s->j, n->id))
+                json_object_set_new(s->files, json_string_value(v), json_true());
+        }
     ask_all_keep(n);
     return 0;
 }
@@ -191,10 +195,45 @@ static int bring_parts(struct resume_search *s, struct ask_all *g, struct pd_err
               : use_folder(&j->checkpoint, s->o, folder, option_source(j->opts, "resume"), err);
 }
 
+/* The newest model of which all parts are there. A job that was killed while it saved may have
+ * parts of a newer one. If a host did not answer, the missing parts may be there. */
+static int choose_whole(struct resume_search *s, struct ask_all *g, const char *pass,
+                        char text[SAVED_CHOICE_TEXT], struct pd_err *err) {
+    struct job *j = s->j;
+    const struct saved_model *m;
+    char left_out[64] = "";
+    for (;;) {
+        int rc = saved_models_choose(&s->models, s->job->id, pass, 1, &m, text, err);
+        if (rc && *left_out) {
+            *err = (struct pd_err){0};
+            return pd_fail(err, PD_ENOENT,
+                           "parts of %s of %s are missing, and there is no model "
+                           "before it",
+                           left_out, s->job->id);
+        }
+        if (rc)
+            return rc;
+        pd_fmt(j->checkpoint.name, sizeof j->checkpoint.name, "%s", m->name);
+        json_object_clear(s->files);
+        json_object_clear(s->all);
+        s->n_parts = 0;
+        ask_all_run(g, ask_files, s);
+        if (g->interrupted)
+            return pd_fail(err, PD_ECANCELED, "interrupted");
+        if (strcmp(pass, "latest") || ask_all_n_failed(g) || json_object_size(s->all) >= s->n_parts)
+            break;
+        pd_fmt(left_out, sizeof left_out, "%s", m->name);
+        s->models.v[m - s->models.v].state = 0;
+    }
+    const size_t n = strlen(text);
+    if (*left_out)
+        snprintf(text + n, SAVED_CHOICE_TEXT - n, ", since %s is incomplete", left_out);
+    return 0;
+}
+
 static int find_in_job(struct resume_search *s, struct ask_all *g, const char *want,
                        const char *pass, struct pd_err *err) {
     struct job *j = s->j;
-    const struct saved_model *m;
     char text[SAVED_CHOICE_TEXT];
     int rc = find_jobs(g, 0, &s->found, err);
     rc = rc ? rc : find_choose(&s->found, want, FIND_NEWEST, &s->job, err);
@@ -202,13 +241,9 @@ static int find_in_job(struct resume_search *s, struct ask_all *g, const char *w
         return rc;
     find_join(g, s->job, 0);
     rc = saved_models_ask(g, &s->models, err);
-    rc = rc ? rc : saved_models_choose(&s->models, s->job->id, pass, 1, &m, text, err);
+    rc = rc ? rc : choose_whole(s, g, pass, text, err);
     if (rc)
         return rc;
-    pd_fmt(j->checkpoint.name, sizeof j->checkpoint.name, "%s", m->name);
-    ask_all_run(g, ask_files, s);
-    if (g->interrupted)
-        return pd_fail(err, PD_ECANCELED, "interrupted");
     const int whole = s->n_parts && json_object_size(s->files) >= s->n_parts;
     if (whole)
         pd_fmt(j->checkpoint.job, sizeof j->checkpoint.job, "%s", s->job->id);
@@ -221,7 +256,7 @@ static int find_in_job(struct resume_search *s, struct ask_all *g, const char *w
 
 /* "JOB...", "JOB.../pass-00003", "JOB.../4" */
 static int from_job(struct job *j, struct pd_options *o, const char *value, struct pd_err *err) {
-    struct resume_search s = {.j = j, .o = o, .files = json_object()};
+    struct resume_search s = {.j = j, .o = o, .files = json_object(), .all = json_object()};
     struct ask_all g;
     const char *slash = strchr(value, '/');
     char want[80];
@@ -242,6 +277,7 @@ static int from_job(struct job *j, struct pd_options *o, const char *value, stru
     find_release(&s.found);
     saved_models_release(&s.models);
     json_decref(s.files);
+    json_decref(s.all);
     free(s.config);
     if (rc)
         pd_err_prefix(err, "%s", option_source(j->opts, "resume"));

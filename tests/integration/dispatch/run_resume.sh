@@ -58,6 +58,15 @@ run 0 --num_passes=4 --resume="$two" --pservers='nodes 0-2'
 has_not "over this machine"
 same "moved between pservers"
 
+# --- the job was killed while it saved: the newest model whose parts are all there
+rm -r "node1/$two/output/pass-00001"
+run 0 --num_passes=4 --resume="$two"
+has "resuming from $two: pass 1 (pass-00000), since pass-00001 is incomplete"
+same "from the model before an incomplete one"
+rm -r "node1/$two/output/pass-00000"
+run 2 --num_passes=4 --resume="$two"
+has "parts of pass-00000 of $two are missing, and there is no model before it"
+
 # --- a folder of this machine: a checkpoint, or the newest one in a folder of outputs
 run 0 --num_passes=4 --resume="output/$first/pass-00000"
 has "resuming from output/$first/pass-00000, which is sent"
