@@ -37,6 +37,7 @@ begin() {
 over() {
     wait_for 60 "the end on node 0" test ! -e "node0/$job/.agent/sock"
     wait_for 60 "the end on node 1" test ! -e "node1/$job/.agent/sock"
+    wait_for 60 "the result of node 0" test -s "node0/$job/result.json" # its guardian may write it
     grep -q "\"status\": \"$1\"" "node0/$job/result.json" ||
         die "not $1: $(cat "node0/$job/result.json")"
     expect 0 "$ctl" status --conf=conf.ini "$job"
