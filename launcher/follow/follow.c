@@ -6,7 +6,8 @@ enum {
     N_STREAMS = 3,
     EVENTS = 2, /* streams: server.log, train.log, events, in the order of docs/protocol.md */
     HOLD_MS = 80,
-    STALL_MS = 10000,      /* see merge.h */
+    STALL_MS = 10000, /* see merge.h */
+    MOVES_BYTES = 4096,
     PUMP_MS = 10,          /* frames that arrive within this time are processed together */
     WINDOW_ALL = 32 << 20, /* bytes in transfer or waiting, of all sources */
     WINDOW_MIN = 64 << 10,
@@ -352,9 +353,10 @@ int follow_is_shown(const struct follow *f) {
     return 1;
 }
 
+/* A trickle is no movement: a broken node could send it for ever. */
 int follow_is_moving(struct follow *f) {
-    int moving =
-        f->fed != f->fed_seen || (view_backlog(f->o.view) > 0 && !view_is_broken(f->o.view));
+    int moving = f->fed - f->fed_seen >= MOVES_BYTES ||
+                 (view_backlog(f->o.view) > 0 && !view_is_broken(f->o.view));
     f->fed_seen = f->fed;
     return moving;
 }

@@ -52,7 +52,7 @@ int follow_frame(struct follow *f, unsigned node, const struct wire_frame *frame
 int follow_is_done(const struct follow *f, unsigned node); /* all logs of the node have arrived */
 /* 1: no line waits to be shown, and all nodes are done or gone. */
 int follow_is_shown(const struct follow *f);
-/* 1: the output still has lines to write, or bytes have arrived since the last call. */
+/* 1: the output still has lines to write, or some kB have arrived since the last call. */
 int follow_is_moving(struct follow *f);
 
 /* The processes start, or have started (show_starting). */

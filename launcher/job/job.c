@@ -133,6 +133,9 @@ static void on_deadline(uv_timer_t *t) {
         if (j->phase == JOB_BYE || is_done(j, n))
             continue;
         if (j->phase == JOB_DRAIN) { /* the node keeps the rest of its logs */
+            if (!j->stopped_by_user)
+                watch_node(n, "", 1, ": the end of its logs did not come within %d s",
+                           DRAIN_WAIT_MS / 1000);
             node_enter(n, NODE_DRAINED);
             continue;
         }
@@ -148,6 +151,8 @@ static void on_patience(uv_timer_t *t) {
     if (j->phase != JOB_FOLLOW)
         return;
     j->left = j->settling;
+    if (!j->left)
+        node_name_silent(j);
     job_enter(j, j->left || j->joined || j->demoted ? JOB_BYE : JOB_STOP);
 }
 
@@ -161,8 +166,10 @@ void job_limit_wait(struct job *j, uint64_t ms) {
 }
 
 void job_cancel_wait(struct job *j) {
-    if (j->phase == JOB_FOLLOW && !j->settling && !job_any(j, LOST | AT(NODE_ENDED)))
-        uv_timer_stop(&j->patience);
+    if (j->phase != JOB_FOLLOW || j->settling || job_any(j, LOST | AT(NODE_ENDED)))
+        return;
+    uv_timer_stop(&j->patience);
+    node_await_ends(j);
 }
 
 void job_state_changed(struct job *j, const char *state) {
@@ -240,6 +247,10 @@ static void begin_join(struct job *j) { job_move(j, AT(NODE_NEW), NODE_JOIN); }
 static void begin_follow(struct job *j) { /* the head's state may arrive before its answer */
     if (pd_starts_with(j->state, "trainers"))
         job_state_changed(j, "trainers");
+    struct job_node *head = job_node_by_id(j, j->head);
+    if (pd_starts_with(j->state, "ending") && head)
+        node_ends(head);
+    node_await_ends(j);
     for (int i = 0; i < j->n_nodes; i++) /* a result that came before this phase limits it, too */
         if (j->by_id[i] && j->by_id[i]->step == NODE_ENDED)
             node_has_result(j->by_id[i]);

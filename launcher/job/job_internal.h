@@ -101,6 +101,8 @@ struct job_node {
     json_t *addrs;
     int port;
     int subscribed, has_result;
+    uint64_t ends_ms; /* it says that the job ends, or its logs are complete: its result comes
+                         before that time. 0: the job runs */
     enum node_lease { LEASE_NONE, LEASE_OURS, LEASE_OTHERS, LEASE_FREE } lease; /* job_owner.c */
     uint64_t lease_ms, ours_ms; /* ours_ms: when it last said that this paddlectl keeps it */
     json_t *result;             /* body of AG_RESULT */
@@ -249,6 +251,11 @@ const char *node_doing(const struct job_node *n);
 void node_enter(struct job_node *n, enum node_step step);
 void node_fail(struct job_node *n, const struct pd_err *err); /* keeps the node's first error */
 void node_fail_memory(struct job_node *n);
+/* Its result follows within a limit, after which the job is stopped, and the node named. */
+void node_ends(struct job_node *n);
+void node_await_ends(struct job *j); /* limits the wait for these results again */
+void node_goes_on(struct job *j);    /* the job does not end */
+void node_name_silent(const struct job *j);
 void node_has_result(struct job_node *n);
 void node_leave_lost(struct job_node *n,
                      const char *why); /* the head continues without this node */

@@ -10,6 +10,9 @@ enum {
     LOST_PATIENCE_MS = 3000,
     /* after the first result: the other agents end their processes with TERM, then KILL */
     END_PATIENCE_MS = 30000,
+    /* after the end of its logs, or "ending": the head waits for all nodes, and for a user's
+     * children that save */
+    RECORD_MS = 90000,
     HEAD_SLACK_MS = 20000, /* until the head notices a pulled cable */
     PREPARATIONS = 2,      /* attempts, if the connection is lost during the preparation */
 };
@@ -224,6 +227,48 @@ static int may_go_on(struct job_node *n, int has_ended) {
 /* Its agent has ended alone: the result is not that of the job. */
 static int has_left(const struct job_node *n) {
     return json_is_true(json_object_get(n->result, "left"));
+}
+
+void node_ends(struct job_node *n) {
+    if (n->step != NODE_RUNNING || n->ends_ms)
+        return;
+    n->ends_ms = uv_now(&n->job->c.loop) + RECORD_MS;
+    job_limit_wait(n->job, RECORD_MS);
+}
+
+static int is_silent(const struct job_node *n) {
+    return n && n->step == NODE_RUNNING && n->ends_ms;
+}
+
+void node_await_ends(struct job *j) {
+    const uint64_t now = uv_now(&j->c.loop);
+    for (int i = 0; i < j->n_nodes; i++)
+        if (is_silent(j->by_id[i]))
+            job_limit_wait(j, j->by_id[i]->ends_ms > now ? j->by_id[i]->ends_ms - now : 1);
+}
+
+void node_goes_on(struct job *j) {
+    int any = 0;
+    for (int i = 0; i < j->n_nodes; i++) {
+        any |= is_silent(j->by_id[i]);
+        if (j->by_id[i])
+            j->by_id[i]->ends_ms = 0;
+    }
+    if (any)
+        job_cancel_wait(j);
+}
+
+/* Their results did not come: a broken agent. The job has failed, although it may have ended well.
+ */
+void node_name_silent(const struct job *j) {
+    for (int i = 0; i < j->n_nodes; i++) {
+        struct job_node *n = j->by_id[i];
+        if (!is_silent(n))
+            continue;
+        pd_fail(&n->err, PD_ETIMEOUT, "the job ends there, and the result did not come within %d s",
+                RECORD_MS / 1000);
+        watch_node(n, "", 1, ": %s", n->err.msg);
+    }
 }
 
 void node_has_result(struct job_node *n) {

@@ -131,6 +131,7 @@ static void on_done(void *arg, unsigned node) {
     struct job *j = arg;
     if (j->nodes[node].step == NODE_DRAIN)
         node_enter(&j->nodes[node], NODE_DRAINED);
+    node_ends(&j->nodes[node]);
 }
 
 static void on_fail(void *arg, unsigned node, const struct pd_err *err) {
@@ -257,6 +258,10 @@ static void take_state(struct job_node *n, json_t *body) {
     if (n->id != j->head || !*state || n->has_result)
         return;
     j->began |= !strcmp(state, "pservers");
+    if (!strcmp(state, "ending"))
+        node_ends(n);
+    else
+        node_goes_on(j);
     live_state(j->live, state);
     if (strncmp(j->state, state, strlen(state)))
         record_note(j->record,

@@ -163,6 +163,20 @@ def test_ctrl_c():
             assert not alive and p.returncode == 130, (list(how), name, p.returncode, time.monotonic() - began, out[-500:])
 
 
+def test_last_records_are_withheld():
+    """Of AG_RESULT, and of AG_LOG_END with and without bytes in between. The node is named, and paddlectl ends."""
+    cases = [(dict(withholds="result"), 1, "the job ends there, and the result did not come within 90 s", 90),
+             (dict(withholds="logs"), 0, "the end of its logs did not come within 10 s", 10),
+             (dict(withholds="logs", trickle=True), 0, "the end of its logs did not come within 10 s", 10)]
+    for how, status, text, seconds in cases:
+        scenario(log={"train.log": "text\n"}, **how)
+        began = time.monotonic()
+        p = subprocess.run([ctl, "run"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=180)
+        out, took = p.stdout.decode(), time.monotonic() - began
+        assert p.returncode == status and seconds - 2 < took < seconds + 40, (how, p.returncode, took, out)
+        assert f"local.0 (node 0): {text}" in out, (how, out)
+
+
 for name, test in list(globals().items()):
     if name.startswith("test_") and (not only or any(o in name for o in only)):
         began = time.monotonic()

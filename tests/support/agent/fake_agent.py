@@ -10,6 +10,8 @@ It replaces paddle_agent (PADDLECTL_LIBEXEC). $FAKE_AGENT is a JSON file {"0": {
     "hello_error": [15, "text"]        send this error instead of AG_HELLO
     "log": {"train.log": "text"}       the job's log; "piece": bytes per frame
     "forever": true                    the job runs until it is stopped
+    "withholds": "result" or "logs"    never send AG_RESULT at the end, or the ends of the logs but AG_RESULT;
+                                       "trickle": a byte of a log each second besides
     "die_after_run": true              the connection breaks during the job (at the next AG_PING);
                                        a client that joins the job again hears that there is none
     "result": {...}                    the body of AG_RESULT, instead of done
@@ -33,6 +35,8 @@ import json
 import os
 import struct
 import sys
+import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from agent_client import NAMES, encode, read_frame  # noqa: E402
@@ -73,10 +77,22 @@ def run_job():
         end_job("done")
 
 
+def trickle():
+    for at in range(len(log_of("train.log")), 1 << 30):
+        time.sleep(1)
+        send("LOG", struct.pack("<IIQQ", max(node, 0), 1, at, 0), b".")
+
+
 def end_job(status):
-    for name in ("server.log", "train.log", "events"):
+    withholds = how.get("withholds")
+    if withholds == "result":
+        send("STATE", {"node": max(node, 0), "state": "ending", "text": ""})
+    for name in ("server.log", "train.log", "events") if not withholds else ():
         send("LOG_END", {"stream": name, "size": len(log_of(name))})
-    send("RESULT", {"node": max(node, 0), "status": status, "first_failure": None, "later_failures": 0, **how.get("result", {})})
+    if withholds != "result":
+        send("RESULT", {"node": max(node, 0), "status": status, "first_failure": None, "later_failures": 0, **how.get("result", {})})
+    if how.get("trickle"):
+        threading.Thread(target=trickle, daemon=True).start()
 
 
 def send_root(req):
