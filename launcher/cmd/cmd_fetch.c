@@ -242,8 +242,11 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     if (g->interrupted || (n_good && (rc = outputs_place(&f->out, most, &renamed, err))))
         return rc;
     f->placed = n_good > 0;
-    if (f->placed && f->logs && !f->to && (rc = complete_record(f, err)))
-        return rc;
+    if (f->placed && f->logs && !f->to && complete_record(f, err)) {
+        fprintf(stderr, "paddlectl: warning: the record of this run is not complete: %s\n",
+                err->msg);
+        pd_err_clear(err);
+    }
     return report(g, f, renamed) || is_incomplete(f);
 }
 

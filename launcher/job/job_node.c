@@ -289,8 +289,8 @@ void node_leave_lost(struct job_node *n, const char *why) {
         return;
     snprintf(n->lost, sizeof n->lost, "%.190s", *why ? why : "the connection is gone");
     watch_node(n, "", 1, " is lost: %s", n->lost);
-    record_note(j->record, json_pack("{s:s, s:s, s:s}", "ev", "lost", "host", n->host->label,
-                                     "text", n->lost));
+    record_note(j->record, json_pack("{s:s, s:s, s:o}", "ev", "lost", "host", n->host->label,
+                                     "text", wire_text(n->lost, strlen(n->lost))));
     pd_err_clear(&n->err);
     json_decref(n->result); /* the result of a lost node does not count */
     n->result = NULL;

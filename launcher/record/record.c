@@ -5,18 +5,24 @@
 
 struct record {
     char dir[PATH_MAX];
-    int fd; /* metrics.jsonl, locked */
+    int lock, fd; /* the folder, locked; metrics.jsonl */
     json_t *run;
     json_t *pass; /* the end of trainer 0's last pass */
     struct record_thin thin;
     uint64_t size;
-    int64_t from_ms; /* continued: earlier events are in the record already */
     struct pd_err err;
 };
 
 /* --- which events --- */
 
-enum { PERIOD_MS = 250, SHARE = 1000, NODES_MAX = 100000 };
+enum {
+    PERIOD_MS = 250,
+    SHARE = 1000,
+    NODES_MAX = 100000,
+    AHEAD_MS = 600000, /* clocks differ; later times are an error of the node */
+    TRIES = 20,
+    TRY_NS = 10000000
+};
 /* More than any run of ours needs: a node cannot fill the disk with events. */
 static const uint64_t metrics_max = UINT64_C(1) << 30;
 
@@ -36,7 +42,7 @@ int record_keeps(struct record_thin *t, int node, const json_t *event) {
     struct record_node *n = strcmp(ev, "progress") ? NULL : node_of(t, node);
     if (!n)
         return 1;
-    if (!n->first_ms)
+    if (!n->first_ms || now < n->last_ms) /* the clock was set back */
         n->first_ms = now;
     else if (now - n->last_ms < PERIOD_MS || now - n->last_ms < (now - n->first_ms) / SHARE)
         return 0;
@@ -54,18 +60,38 @@ int record_path(const char *dir, const char *name, char out[PATH_MAX], struct pd
                : 0;
 }
 
-int record_lock_file(const char *dir, int flags, struct pd_err *err) {
+/* The folder is locked, because its files are replaced. `runs` looks at the lock for a moment. */
+int record_lock_dir(const char *dir, struct pd_err *err) {
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int locked = -1;
+    for (int i = 0; fd >= 0 && i < TRIES; i++) {
+        locked = flock(fd, LOCK_EX | LOCK_NB);
+        if (!locked || errno != EWOULDBLOCK)
+            return fd; /* a file system without locks: nobody is kept out */
+        nanosleep(&(struct timespec){0, TRY_NS}, NULL);
+    }
+    if (fd < 0)
+        pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "%s", dir);
+    else
+        pd_fail(err, PD_EEXIST, "%s: another paddlectl writes this record", dir);
+    pd_close(fd);
+    return -1;
+}
+
+int record_is_written(const char *dir) {
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int is = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    pd_close(fd);
+    return is;
+}
+
+static int open_metrics(const char *dir, int flags, struct pd_err *err) {
     char path[PATH_MAX];
     if (record_path(dir, "metrics.jsonl", path, err))
         return -1;
-    const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | flags, RECORD_MODE);
-    if (fd < 0) {
+    const int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK | flags, RECORD_MODE);
+    if (fd < 0)
         pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "%s", path);
-    } else if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
-        pd_fail(err, PD_EEXIST, "%s: another paddlectl writes this record", path);
-        close(fd);
-        return -1;
-    }
     return fd;
 }
 
@@ -74,7 +100,8 @@ static int write_run(const char *dir, const json_t *run, struct pd_err *err) {
     char *text = json_dumps(run, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     int rc = text ? record_path(dir, "run.json", path, err) : pd_oom(err, "the record");
     if (!rc)
-        rc = pd_write_file_quick(path, text, strlen(text), RECORD_MODE, err);
+        rc = pd_write_file_quick(path, text, strlen(text), 0600,
+                                 err); /* the command line may have secrets */
     free(text);
     return rc;
 }
@@ -101,11 +128,12 @@ static int new_record(struct record **out, const char *dir, int flags, struct pd
     struct record *r = pd_calloc(1, sizeof *r);
     if (!r)
         return pd_oom(err, "the record");
-    r->fd = -1;
+    r->lock = r->fd = -1;
     int rc = pd_fmt(r->dir, sizeof r->dir, "%s", dir)
                  ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", dir)
                  : 0;
-    if (!rc && (r->fd = record_lock_file(dir, flags, err)) < 0)
+    if (!rc &&
+        ((r->lock = record_lock_dir(dir, err)) < 0 || (r->fd = open_metrics(dir, flags, err)) < 0))
         rc = err->code;
     *out = r;
     return rc;
@@ -113,6 +141,7 @@ static int new_record(struct record **out, const char *dir, int flags, struct pd
 
 static void release(struct record *r) {
     pd_close(r->fd);
+    pd_close(r->lock);
     json_decref(r->run);
     json_decref(r->pass);
     record_thin_release(&r->thin);
@@ -146,8 +175,11 @@ int record_new(struct record **out, const char *dir, json_t *run, struct pd_err 
 
 static void note_time(void *arg, json_t *event) {
     struct record *r = arg;
-    const json_int_t t = record_time(event);
-    r->from_ms = t > r->from_ms ? t : r->from_ms;
+    const json_t *node = json_object_get(event, "node");
+    struct record_node *n =
+        json_is_integer(node) ? node_of(&r->thin, (int)json_integer_value(node)) : NULL;
+    if (n && record_time(event) > n->from_ms)
+        n->from_ms = record_time(event);
 }
 
 /* A killed writer may have left a part of a line. */
@@ -221,13 +253,16 @@ void record_event(struct record *r, int node, const char *host, const char *json
         json_decref(event);
         return;
     }
-    if (!record_time(event)) /* a trainer of the user */
-        json_object_set_new(event, "t", json_integer((json_int_t)(pd_wall_us() / 1000)));
+    const json_int_t now = (json_int_t)(pd_wall_us() / 1000);
+    if (!record_time(event) || record_time(event) > now + AHEAD_MS) /* a trainer of the user */
+        json_object_set_new(event, "t", json_integer(now));
+    const struct record_node *of = node_of(&r->thin, node);
+    const int is_new = !of || record_time(event) > of->from_ms;
     if (record_is_pass(event)) {
         json_decref(r->pass);
         r->pass = json_incref(event);
     }
-    if (record_time(event) > r->from_ms && record_keeps(&r->thin, node, event)) {
+    if (is_new && record_keeps(&r->thin, node, event)) {
         json_t *o = record_of_node(event, node, host);
         if (o)
             write_line(r, o);

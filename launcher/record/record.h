@@ -4,8 +4,8 @@
  *                      metrics.jsonl    one event a line
  *                      conf.ini, train.ini   as they were
  *
- * The paddlectl that runs the job, or follows it, writes the record and holds a lock on
- * metrics.jsonl meanwhile. A record that cannot be written is a warning, and the job goes on: the
+ * The paddlectl that runs the job, or follows it, writes the record and holds a lock on the
+ * folder meanwhile. A record that cannot be written is a warning, and the job goes on: the
  * nodes keep the events, and `paddlectl fetch --log` completes the record. */
 #pragma once
 
@@ -39,10 +39,11 @@ int record_read_metrics(const char *dir, void (*take)(void *arg, json_t *event),
                         struct pd_err *err);
 int record_is_written(const char *dir); /* 1: a process writes this record now */
 
-/* For how long each node has been silent in the record. */
+/* The progress of each node in the record. */
 struct record_thin {
     struct record_node {
         int64_t first_ms, last_ms; /* times of its progress that was kept; 0: none yet */
+        int64_t from_ms;           /* the record that is continued has events until then */
     } * v;
     size_t n, cap;
 };

@@ -2,6 +2,8 @@
  * `paddlectl fetch --log`. */
 #include "launcher/record/record_internal.h"
 
+enum { LINES_MAX = 4000000 }; /* more than any run of ours: they are in memory */
+
 struct lines {
     struct line {
         json_t *event;
@@ -16,7 +18,7 @@ struct lines {
 };
 
 static void add(struct lines *l, json_t *event) {
-    if (!event || pd_grow(l->v, l->cap, l->n + 1)) {
+    if (!event || l->n >= LINES_MAX || pd_grow(l->v, l->cap, l->n + 1)) {
         json_decref(event);
         l->failed = 1;
         return;
@@ -110,9 +112,6 @@ int record_complete(const char *dir, json_t *more, struct pd_err *err) {
         rc = record_read_metrics(dir, take_note, &l, err);
     if (!rc) {
         l.hosts = json_object_get(record_run(r), "hosts");
-        json_object_del(record_run(r), "pass"); /* metrics.jsonl has later ones */
-        json_object_del(record_run(r), "test");
-        json_object_del(record_run(r), "best");
         rc = read_nodes(&l, dir, err);
     }
     if (!rc && l.failed)
@@ -120,6 +119,11 @@ int record_complete(const char *dir, json_t *more, struct pd_err *err) {
     if (!rc) {
         qsort(l.v, l.n, sizeof *l.v, by_time);
         rc = write_lines(&l, dir, err);
+    }
+    if (!rc) { /* metrics.jsonl has later ones */
+        json_object_del(record_run(r), "pass");
+        json_object_del(record_run(r), "test");
+        json_object_del(record_run(r), "best");
     }
     for (size_t i = 0; i < l.n; i++)
         json_decref(l.v[i].event);

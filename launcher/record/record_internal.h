@@ -9,14 +9,16 @@
 typedef void record_line(void *arg, json_t *event);
 
 int record_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
-/* Opens and locks dir/metrics.jsonl; -1: PD_EEXIST, PD_ENOENT, PD_EIO. */
-int record_lock_file(const char *dir, int flags, struct pd_err *err);
+/* Opens and locks the folder; -1: PD_EEXIST, PD_ENOENT, PD_EIO. */
+int record_lock_dir(const char *dir, struct pd_err *err);
 /* As record_open; if there is no record, one without settings begins. */
 int record_lock(struct record **out, const char *dir, struct pd_err *err);
 json_t *record_run(const struct record *r); /* what run.json has */
 
+/* Milliseconds since 1970; 0: the event has no time that can be right. */
 static inline json_int_t record_time(const json_t *event) {
-    return json_integer_value(json_object_get(event, "t"));
+    const json_int_t t = json_integer_value(json_object_get(event, "t"));
+    return t > 0 && t < (json_int_t)1 << 53 ? t : 0;
 }
 /* 1: the end of a pass, with the figures of the job. */
 static inline int record_is_pass(const json_t *event) {

@@ -4,28 +4,31 @@
 enum { RUN_MAX = 4 << 20, LINE_MAX_BYTES = 65536 };
 
 int record_each_line(const char *path, record_line *take, void *arg, struct pd_err *err) {
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
+    char *line = pd_malloc(LINE_MAX_BYTES);
+    int whole = 1, failed = 0;
     struct stat st;
-    const int fd = pd_open_regular(path, O_RDONLY, 0, &st);
+    const int fd = line ? pd_open_regular(path, O_RDONLY, 0, &st) : -1, why = errno;
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f) {
-        const int why = errno;
         pd_close(fd);
+        if (!line)
+            return pd_oom(err, "a record");
+        free(line);
         return pd_fail_errno(err, why == ENOENT ? PD_ENOENT : PD_EIO, why, "%s", path);
     }
-    while ((n = getline(&line, &cap, f)) > 0) {
-        json_t *o =
-            n <= LINE_MAX_BYTES ? json_loadb(line, (size_t)n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    while (fgets(line, LINE_MAX_BYTES, f)) { /* parts of a longer line are left out */
+        const size_t n = strlen(line);
+        const int ends = n && line[n - 1] == '\n';
+        json_t *o = whole && ends ? json_loadb(line, n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
         if (json_is_object(o))
             take(arg, o);
         json_decref(o);
+        whole = ends;
     }
-    const int bad = ferror(f);
+    failed = ferror(f);
     free(line);
     fclose(f);
-    return bad ? pd_fail(err, PD_EIO, "%s cannot be read", path) : 0;
+    return failed ? pd_fail(err, PD_EIO, "%s cannot be read", path) : 0;
 }
 
 int record_read_run(const char *dir, json_t **run, struct pd_err *err) {
@@ -57,11 +60,4 @@ int record_read_metrics(const char *dir, record_line *take, void *arg, struct pd
     char path[PATH_MAX];
     return record_path(dir, "metrics.jsonl", path, err) ? err->code
                                                         : record_each_line(path, take, arg, err);
-}
-
-int record_is_written(const char *dir) {
-    struct pd_err err = {0};
-    const int fd = record_lock_file(dir, 0, &err);
-    pd_close(fd);
-    return err.code == PD_EEXIST;
 }

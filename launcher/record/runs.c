@@ -36,23 +36,30 @@ static void take_event(void *arg, json_t *event) {
     }
 }
 
+int64_t run_pass(const json_t *event) {
+    const json_t *pass = json_object_get(event, "pass");
+    const json_int_t n = json_integer_value(pass);
+    return json_is_integer(pass) && n >= 0 && n < UINT32_MAX ? n + 1 : 0;
+}
+
 static void read_run(struct run *r, const char *dir) {
-    static const char *const ends[] = {"done", "failed", "stopped", "detached", "lost"};
+    static const char *const ends[] = {"done", "failed", "stopped", "lost"};
     const char *state = text_of(r->record, "state");
     int known = 0;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         known |= !strcmp(state, ends[i]);
     pd_fmt(r->state, sizeof r->state, "%s",
-           known                    ? state
-           : record_is_written(dir) ? "running"
-                                    : "unknown");
+           known                        ? state
+           : record_is_written(dir)     ? "running"
+           : !strcmp(state, "detached") ? "detached"
+                                        : "unknown");
     r->test = json_incref(json_object_get(r->record, "test"));
     r->best = json_incref(json_object_get(r->record, "best"));
     r->pass = json_incref(json_object_get(r->record, "pass"));
     if (!r->pass) /* the record has no end */
         record_read_metrics(dir, take_event, r, NULL);
-    r->n_passes = json_integer_value(json_object_get(r->pass, "pass")) +
-                  (json_is_true(json_object_get(r->pass, "complete")) != 0);
+    r->n_passes = run_pass(r->pass) - !json_is_true(json_object_get(r->pass, "complete"));
+    r->n_passes = r->n_passes > 0 ? r->n_passes : 0;
 }
 
 static double member(const json_t *o, const char *key) {
@@ -117,7 +124,7 @@ int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
     if (!d)
         return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "%s", outputs);
     while (!rc && (e = readdir(d)))
-        if (*e->d_name != '.' && e->d_type != DT_LNK) /* latest */
+        if (*e->d_name != '.' && strcmp(e->d_name, "latest")) /* a link to one of them */
             rc = add(out, outputs, e->d_name, err);
     closedir(d);
     if (rc)

@@ -40,19 +40,26 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
     return 0;
 }
 
-/* Adds the settings of a file; those of an earlier file are overridden. A record without the file
- * has none: train.ini was not known. */
+/* Those of train.ini, and over them those of conf.ini and the command line. A record without
+ * train.ini has none of its settings: it was not known. */
 static int read_settings(struct compare_cmd *p, struct compared *c, const char *outputs,
-                         const char *file, struct pd_err *err) {
+                         struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_buf text = {0};
     struct reading r = {c->settings, p->keys};
-    if (pd_fmt(path, sizeof path, "%s/%s/%s", outputs, c->run->job, file) || access(path, F_OK))
-        return 0;
-    int rc = pd_read_regular(path, INI_MAX, &text, err);
-    if (!rc)
-        rc = pd_ini_read_text(path, (const char *)text.data, text.len, NULL, on_pair, &r, err);
-    pd_buf_release(&text);
+    const char *key;
+    json_t *value;
+    int rc = pd_fmt(path, sizeof path, "%s/%s/train.ini", outputs, c->run->job);
+    if (!rc && !access(path, F_OK)) {
+        rc = pd_read_regular(path, INI_MAX, &text, err);
+        if (!rc)
+            rc = pd_ini_read_text(path, (const char *)text.data, text.len, NULL, on_pair, &r, err);
+        pd_buf_release(&text);
+    }
+    json_object_foreach (json_object_get(c->run->record, "settings"), key, value) {
+        json_object_set(c->settings, key, value);
+        json_object_set_new(p->keys, key, json_true());
+    }
     return rc;
 }
 
@@ -128,7 +135,7 @@ static void best_cell(const struct compared *c, const char *key, char *out, size
     *out = 0;
     if (v)
         snprintf(out, cap, "%.40s %.6g (pass %lld)", by ? by : "", json_number_value(v),
-                 (long long)json_integer_value(json_object_get(b, "pass")) + 1);
+                 (long long)run_pass(b));
 }
 
 static void add_metrics(struct table *t, const struct compare_cmd *p, json_t *names) {
@@ -214,8 +221,7 @@ static int compare(struct compare_cmd *p, const struct runs *all, const char *ou
             break;
         p->n++;
         c->settings = json_object();
-        rc = read_settings(p, c, outputs, "train.ini", err);
-        rc = rc ? rc : read_settings(p, c, outputs, "conf.ini", err);
+        rc = read_settings(p, c, outputs, err);
     }
     return rc ? rc : p->json ? print_json(p) : print_table(p);
 }

@@ -61,6 +61,22 @@ static void fill_key(struct sorted *s, const char *key) {
     s->reverse = goes_down(r, key);
 }
 
+/* best and last are of one measure only. */
+static int is_mixed(const struct sorted *v, size_t n, const char *key, struct pd_err *err) {
+    const char *by = NULL;
+    key += *key == '-';
+    for (size_t i = 0; i < n && (!strcmp(key, "best") || !strcmp(key, "last")); i++) {
+        const char *other = text_of(v[i].run->test, "by");
+        if (by && *other && strcmp(by, other))
+            return pd_fail(err, PD_EUSAGE,
+                           "--sort=%s: some runs are judged by %.60s and some by %.60s: sort by a "
+                           "metric, as in --sort=test.%.60s",
+                           key, by, other, by);
+        by = *other ? other : by;
+    }
+    return 0;
+}
+
 /* The chosen runs; *n of them. NULL: no memory, or `key` is no number of any run. */
 static struct sorted *choose(const struct runs_cmd *p, const struct runs *all, size_t last,
                              size_t *n, struct pd_err *err) {
@@ -89,6 +105,10 @@ static struct sorted *choose(const struct runs_cmd *p, const struct runs *all, s
         free(v);
         return NULL;
     }
+    if (p->sort && is_mixed(v, *n, p->sort, err)) {
+        free(v);
+        return NULL;
+    }
     for (size_t i = 0; i < *n; i++)
         v[i].reverse = down != (p->sort && *p->sort == '-');
     if (p->sort)
@@ -104,11 +124,12 @@ static const char *const heads[] = {"JOB",   "NAME",   "STATE", "STARTED", "FOR"
 static const char leaving[] = "fbjeg";
 
 static void put_test(char *out, size_t cap, const json_t *test, int with_pass) {
-    const json_t *v = json_object_get(test, "value"), *pass = json_object_get(test, "pass");
+    const json_t *v = json_object_get(test, "value");
+    const int64_t pass = run_pass(test);
     *out = 0;
     if (v && with_pass && pass)
         snprintf(out, cap, "%.40s %.5g (%lld)", text_of(test, "by"), json_number_value(v),
-                 (long long)json_integer_value(pass) + 1);
+                 (long long)pass);
     else if (v)
         snprintf(out, cap, "%.40s %.5g", text_of(test, "by"), json_number_value(v));
 }
@@ -276,7 +297,7 @@ int cmd_runs(int argc, char **argv) {
          "test.auc: the best first where that is known, else the smallest; -KEY reverses"},
         {"last=N", NULL, &p.last, "only the N newest"},
         {"state=STATE", NULL, &p.state,
-         "only runs that are running, done, failed, stopped, detached or unknown"},
+         "only runs that are running, done, failed, stopped, lost, detached or unknown"},
         {"csv", &p.csv, NULL, "print the table as CSV, with all metrics of the last test"},
         CMD_JSON(&p.json),
         {0},

@@ -492,16 +492,20 @@ static void on_ended(void *arg) {
     e->n->io.send(e->n->arg, WIRE_HD_END, e->req, json_object());
 }
 
-/* NULL: as many are waiting as may wait. */
+/* The head repeats HD_END after each broken connection. So the oldest request is given up when as
+ * many wait as may wait: nobody waits for its answer. */
 static struct end_request *new_end_request(struct ag_node *n, uint64_t req) {
-    for (int i = 0; i < END_REQUESTS_MAX; i++)
-        if (!n->end_requests[i].used) {
-            n->end_requests[i] =
-                (struct end_request){.n = n, .req = req, .used = 1, .wait = {.done = on_ended}};
-            n->end_requests[i].wait.arg = &n->end_requests[i];
-            return &n->end_requests[i];
+    struct end_request *e = &n->end_requests[0];
+    for (int i = 0; i < END_REQUESTS_MAX && e->used; i++)
+        if (!n->end_requests[i].used || n->end_requests[i].req < e->req)
+            e = &n->end_requests[i];
+    for (struct end_waiter **at = &n->waiters; e->used && *at; at = &(*at)->next)
+        if (*at == &e->wait) {
+            *at = e->wait.next;
+            break;
         }
-    return NULL;
+    *e = (struct end_request){.n = n, .req = req, .used = 1, .wait = {on_ended, e, 0, NULL}};
+    return e;
 }
 
 /* Writes into the logs of the processes that end here because another process has failed, which
@@ -528,11 +532,7 @@ static void on_end(struct ag_node *n, uint64_t req, const json_t *body) {
     if (!n->ending)
         log_cause(n, end.cause);
     struct end_request *e = new_end_request(n, req);
-    node_end(n, end.restart ? NODE_RESTART : NODE_END, (unsigned)end.grace_ms, e ? &e->wait : NULL);
-    if (!e) {
-        pd_fail(&err, PD_EPROTO, "more than %d requests to end are waiting", END_REQUESTS_MAX);
-        n->io.refuse(n->arg, WIRE_HD_END, req, &err);
-    }
+    node_end(n, end.restart ? NODE_RESTART : NODE_END, (unsigned)end.grace_ms, &e->wait);
 }
 
 void node_message(struct ag_node *n, uint16_t type, uint64_t req, const json_t *body) {

@@ -9,7 +9,7 @@
 #include "net/conn.h"
 #include "wire/bodies.h"
 
-/* HD_END that is not answered yet. More than these are refused. */
+/* HD_END that is not answered yet. */
 struct end_request {
     struct ag_node *n;
     uint64_t req;

@@ -87,7 +87,7 @@ void process_end_check(struct ag_node *n) {
             continue;
         }
         *at = w->next;
-        w->done(w->arg); /* frees w, or uses it again */
+        w->done(w->arg); /* from here on w is the caller's again */
     }
 }
 

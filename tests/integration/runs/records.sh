@@ -23,7 +23,9 @@ run() {
 # --- a run: what it was
 run first --num_passes=3 --set optimizer.learning_rate=0.02 --set env.SECRET=xyz
 for f in run.json metrics.jsonl conf.ini train.ini; do [ -s "$DIR/$f" ] || die "no $f"; done
-[ "$(stat -c %a "$DIR/conf.ini")" = 600 ] || die "conf.ini, which has [env], may be read by others"
+for f in $(grep -l xyz "$DIR"/*.*); do # conf.ini has [env], run.json the command line
+    [ "$(stat -c %a "$f")" = 600 ] || die "$f has a secret and may be read by others"
+done
 grep -q '^learning_rate = 0.02' "$DIR/train.ini" || die "train.ini of the record lacks --set"
 grep -qx 'num_passes = 3' "$DIR/conf.ini" && grep -qx 'SECRET = xyz' "$DIR/conf.ini" ||
     die "$(cat "$DIR/conf.ini")"
@@ -74,6 +76,8 @@ assert [r["name"] for r in rows] == ["first", "second"], rows
 assert float(rows[0]["test.err"]) == float(sys.argv[2]) and rows[0]["passes"] == "3", rows' "$OUT" "$tested" || die "$OUT"
 runs --json
 [ "$(/usr/bin/python3 -c 'import json, sys; print([r["passes"] for r in json.loads(sys.argv[1])["runs"]])' "$OUT")" = "[1, 3]" ] || die "$OUT"
+[ "$(get "$first/run.json" 'o["settings"]["env.SECRET"], o["settings"]["train.num_passes"], o["failure"]')" = \
+    "('xyz', '3', None)" ] || die "$(cat "$first/run.json")"
 expect 2 "$ctl" runs --conf=conf.ini --sort=nothing
 has "--sort=nothing: no run has it"
 expect 0 "$ctl" compare --conf=conf.ini first second

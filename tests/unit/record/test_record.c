@@ -65,6 +65,9 @@ static void what_is_kept(void **state) {
     assert_true(keeps(&t, 0, json_pack("{s:s}", "ev", "test")));
     assert_false(keeps(&t, 0, json_pack("{s:s}", "ev", "doing")));
     assert_false(keeps(&t, 0, json_pack("{s:s}", "xx", "test")));
+    assert_true(keeps(&t, 0, progress_at(1000))); /* the clock was set back */
+    assert_true(keeps(&t, 2, progress_at(INT64_MAX)));
+    keeps(&t, 2, progress_at(INT64_MIN));
     assert_true(keeps(&t, INT_MAX, progress_at(5))); /* no memory for such a node, and no harm */
     record_thin_release(&t);
     /* A week at four events a second: some ten thousand lines. */
@@ -99,7 +102,7 @@ static void a_run_from_beginning_to_end(void **state) {
     assert_int_equal(record_new(&r, in_top("a/JOB-1"), run_of("one", "running", 1000), &err), 0);
     assert_int_equal(record_new(&second, in_top("a/JOB-1"), run_of("x", "running", 1), &err),
                      PD_EEXIST);
-    assert_non_null(strstr(err.msg, "a/JOB-1/metrics.jsonl: another paddlectl writes"));
+    assert_non_null(strstr(err.msg, "a/JOB-1: another paddlectl writes"));
     event(r, 0, first_pass);
     event(r, 1, "{\"t\":2001,\"ev\":\"pass\",\"pass\":0}"); /* trainer 1: nothing about the job */
     event(r, 0, "{\"ev\":\"saved\",\"path\":\"output/pass-00000\"}"); /* without a time */
@@ -144,8 +147,10 @@ static void a_run_without_an_end(void **state) {
     put("b/JOB-2/metrics.jsonl",
         "{\"version\":1}\n"
         "{\"t\":1,\"ev\":\"test\",\"pass\":0,\"by\":\"rmse\",\"better\":\"lower\",\"value\":3}\n"
+        "{\"t\":900,\"ev\":\"state\"}\n" /* paddlectl's own clock does not count */
         "{\"t\":2,\"ev\":\"test\",\"pass\":1,\"by\":\"rmse\",\"better\":\"lower\",\"value\":2}\n"
-        "{\"t\":3,\"ev\":\"test\",\"pass\":2,\"by\":\"rmse\",\"better\":\"lower\",\"value\":2.5}\n"
+        "{\"t\":3,\"node\":0,\"ev\":\"test\",\"pass\":2,\"by\":\"rmse\",\"better\":\"lower\","
+        "\"value\":2.5}\n"
         "{\"t\":3,\"ev\":\"test\",\"by\":\"rmse\",\"better\":\"lower\",\"value\":1}\n"
         "{\"t\":4,\"ev\":\"test\",\"pass\":3,\"by\":\"rm");
     assert_int_equal(runs_load(&all, in_top("b"), &err), 0);
@@ -157,8 +162,9 @@ static void a_run_without_an_end(void **state) {
     assert_int_equal(record_open(&r, in_top("b/JOB-2"), &err), 0);
     event(r, 0, "{\"t\":3,\"ev\":\"saved\",\"path\":\"old\"}"); /* is in the record */
     event(r, 0, "{\"t\":5,\"ev\":\"saved\",\"path\":\"new\"}");
+    event(r, 1, "{\"t\":2,\"ev\":\"saved\",\"path\":\"another node's\"}");
     assert_int_equal(record_end(r, json_pack("{s:s}", "state", "detached"), &err), 0);
-    assert_int_equal(lines_of(in_top("b/JOB-2")), 6);
+    assert_int_equal(lines_of(in_top("b/JOB-2")), 8);
     assert_int_equal(record_open(&r, in_top("b/none"), &err), PD_ENOENT);
 }
 
