@@ -2,7 +2,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | quality | goldens | docs | recording | man | deb |
+#   make test | soak | demo | bench | quality | goldens | docs | recording | man | deb | release |
 #   install PREFIX= LIBDIR= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
@@ -290,7 +290,7 @@ $(MAN)/made: $(B)/paddlectl $(B)/paddle_worker
 # The licences of what the programs contain: of the packages of the linked archives and included headers.
 CONTAINED = $(filter %.a,$(NODE_LIBS)) $(BLAS) $(call A,crypto) $(call A,c) $(shell $(CC) -print-libgcc-file-name) \
     $(wildcard /usr/include/Random123/philox.h /usr/include/xxhash.h)
-$(B)/NOTICES: Makefile $(B)/flags
+$(B)/NOTICES $(B)/NOTICES-static: Makefile $(B)/flags
 	echo 'paddle_agent, paddle_worker and libpaddle_ps contain parts of these packages of Debian, under these licences.' >$@
 	for f in $(realpath $(CONTAINED)); do dpkg -S $$f; done | sed 's/:.*//' | sort -u | while read -r p; do \
 	    printf '\n==== %s\n\n' $$p && cat /usr/share/doc/$$p/copyright || exit 1; done >>$@
@@ -321,6 +321,26 @@ install: all man $(B)/NOTICES
 
 # The time that packages give their files: that of the last commit; from a tarball, that of its files.
 EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y src/base/version.h))
+
+# paddlectl as one static file for any Linux of this architecture, with all that `make install` installs behind
+# it: launcher/link/bundle.c unpacks that. Debian has no static libraries of Kerberos.
+RELEASE_LIBS = $(foreach l,ssh archive nettle crypto,$(call A,$l)) $(UV_A) \
+    $(foreach l,sodium jansson inih lzma bz2 zstd z,$(call A,$l)) -lpthread -ldl -lm
+RELEASE := build/paddlectl-$(VERSION)-$(shell uname -m)
+$(B)/NOTICES-static: CONTAINED += $(filter %.a,$(RELEASE_LIBS))
+$(B)/paddlectl-static: $(B)/launcher/main.o $(B)/packaging/no_kerberos.o $(B)/liblauncher.a $(LIBPADDLE)
+	$(CC) -static-pie $(LDFLAGS_ALL) $^ $(RELEASE_LIBS) -o $@
+	strip $@
+release: all $(B)/paddlectl-static $(B)/NOTICES-static
+	@rm -rf $(B)/bundle && $(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/$(B)/bundle' PREFIX= >$(B)/bundle.log 2>&1 || \
+	    { tail -20 $(B)/bundle.log; exit 1; }
+	@rm -rf $(B)/bundle/bin/* && install -m 644 $(B)/NOTICES-static $(B)/bundle/share/doc/paddlectl/NOTICES
+	@tar -C $(B)/bundle --sort=name --mtime=@$(EPOCH) --owner=0 --group=0 --numeric-owner \
+	    -cf - bin libexec share | zstd -q -9 --check >$(B)/bundle.tar.zst
+	@{ cat $(B)/paddlectl-static $(B)/bundle.tar.zst && printf '\120\052\115\030\074\000\000\000PDBUNDLE%.32s%020d' "$$(sha256sum <$(B)/bundle.tar.zst)" \
+	    "$$(stat -c %s $(B)/paddlectl-static)"; } >$(RELEASE).part && chmod 755 $(RELEASE).part && mv $(RELEASE).part $(RELEASE)
+	@echo $(RELEASE)
+.PHONY: release
 
 # Debian packages of what is installed, into build/deb. It needs debhelper.
 deb: all

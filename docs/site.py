@@ -16,7 +16,7 @@ import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = [
-    ("Start", "README.md docs/tutorial.md docs/commands.md docs/troubleshooting.md docs/glossary.md"),
+    ("Start", "README.md docs/install.md docs/tutorial.md docs/commands.md docs/troubleshooting.md docs/glossary.md"),
     ("How to", "docs/data.md docs/checkpoints.md docs/online.md docs/own-trainer.md docs/tuning.md docs/records.md "
                "docs/shared-hosts.md docs/engines.md docs/kubernetes.md docs/by-hand.md "
                "docs/migration.md"),

@@ -4,8 +4,9 @@
 #include <poll.h>
 
 #include "conf/settings.h"
-#include "launcher/engine/engine.h"
 #include "launcher/cmd/manual.h"
+#include "launcher/engine/engine.h"
+#include "launcher/link/bundle.h"
 #include "launcher/text/term.h"
 
 enum { MAX_EXTRA = 32 };
@@ -139,8 +140,8 @@ int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run
 
 int cmd_share_dir(const char *name, char *out, size_t cap, struct pd_err *err) {
     char self[4096];
-    if (pd_self_dir(self, sizeof self))
-        return pd_fail(err, PD_ENOENT, "cannot determine the folder of this program");
+    if (bundle_self_dir(self, sizeof self, err))
+        return err->code;
     /* installed: beside bin/; in the source tree: two folders above build/FLAVOUR */
     if (!pd_fmt(out, cap, "%s/../share/paddlectl/%s", self, name) && !access(out, R_OK | X_OK))
         return 0;

@@ -1,6 +1,8 @@
 /* bootstrap.c - see bootstrap.h. */
 #include "launcher/link/bootstrap.h"
 
+#include "launcher/link/bundle.h"
+
 #include <arpa/inet.h>
 #include <sodium.h>
 #include <zlib.h>
@@ -125,8 +127,8 @@ int node_program_path(const char *name, char *out, size_t cap, struct pd_err *er
             return pd_fail(err, PD_ENOENT, "%s is not in PADDLECTL_LIBEXEC (%s)", name, dir);
         return 0;
     }
-    if (pd_self_dir(self, sizeof self))
-        return pd_fail(err, PD_ENOENT, "cannot find out where this program lies");
+    if (bundle_self_dir(self, sizeof self, err))
+        return err->code;
     if (!pd_fmt(out, cap, "%s/%s", self, name) && !access(out, R_OK))
         return 0;
     if (!pd_fmt(out, cap, "%s/../libexec/paddlectl/%s", self, name) && !access(out, R_OK))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds in two folders are equal byte for byte: all installed files, the Debian packages and the
-# tarball of the sources.
+# Builds in two folders are equal byte for byte: all installed files, the Debian packages, the static
+# file of make release and the tarball of the sources.
 # The second build has another path, mask of modes, time zone, language and number of jobs. It
 # compiles every tenth object anew and makes everything else of the objects. WHOLE=1 (make soak)
 # compiles all objects.
@@ -19,8 +19,8 @@ if [ -z "${WHOLE:-}" ]; then
     find "$other/build" -name '*.o' | sort | awk 'NR % 10 == 0' | tr '\n' '\0' | xargs -0 rm
 fi
 packs=
-! command -v dh >/dev/null || packs=deb
-[ -n "$packs" ] || echo "skipped: no debhelper here: the Debian packages are not compared"
+if command -v dh >/dev/null; then packs=deb; else echo "skipped: no debhelper here: no Debian packages"; fi
+if [ -n "$(find /usr/lib -name libnettle.a)" ]; then packs+=" release"; else echo "skipped: no libnettle.a here: no static file"; fi
 export SOURCE_DATE_EPOCH=1700000000
 # With a compiler's cache the copies of one object would be compared.
 (umask 077 && cd "$other" && find src conf workspace_template -type d -exec chmod 700 {} + &&
@@ -36,7 +36,9 @@ listing() { (cd "$1" && find . -printf '%p %m %l\n' | sort); }
 [ "$(listing "$TMP/a" | wc -l)" -gt 60 ] || die "few installed files"
 diff <(listing "$TMP/a") <(listing "$TMP/b") || die "other names, modes or links"
 diff -rq "$TMP/a" "$TMP/b" || die "the files above differ"
-[ -z "$packs" ] || diff -rq "$TOP/build/deb" "$other/build/deb" -x log || die "the packages above differ"
+[[ $packs != *deb* ]] || diff -rq "$TOP/build/deb" "$other/build/deb" -x log || die "the packages above differ"
+[[ $packs != *release* ]] || cmp "$TOP"/build/paddlectl-*-"$(uname -m)" "$other"/build/paddlectl-*-"$(uname -m)" ||
+    die "the static files differ"
 ! grep -rlF "$TOP" "$TMP/a" || die "the files above name the folder of the build"
 
 if git -C "$TOP" rev-parse -q --verify HEAD >/dev/null 2>&1; then
