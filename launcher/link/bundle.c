@@ -109,6 +109,8 @@ int bundle_self_dir(char *out, size_t cap, struct pd_err *err) {
     } else {
         rc = pd_mkdirs(base, 0700, err);
         if (!rc)
+            rc = pd_private_dir(base, err); /* programs that run come from there */
+        if (!rc)
             rc = unpack_once(fd, offset, dir, err);
     }
     if (fd >= 0)
