@@ -60,8 +60,9 @@ int record_path(const char *dir, const char *name, char out[PATH_MAX], struct pd
                : 0;
 }
 
-/* The folder is locked, because its files are replaced. `runs` looks at the lock for a moment. */
-int record_lock_dir(const char *dir, struct pd_err *err) {
+/* Opens and locks the folder, because its files are replaced. `runs` looks at the lock for a
+ * moment. -1: PD_EEXIST, PD_ENOENT, PD_EIO. */
+static int lock_dir(const char *dir, struct pd_err *err) {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int locked = -1;
     for (int i = 0; fd >= 0 && i < TRIES; i++) {
@@ -132,8 +133,7 @@ static int new_record(struct record **out, const char *dir, int flags, struct pd
     int rc = pd_fmt(r->dir, sizeof r->dir, "%s", dir)
                  ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", dir)
                  : 0;
-    if (!rc &&
-        ((r->lock = record_lock_dir(dir, err)) < 0 || (r->fd = open_metrics(dir, flags, err)) < 0))
+    if (!rc && ((r->lock = lock_dir(dir, err)) < 0 || (r->fd = open_metrics(dir, flags, err)) < 0))
         rc = err->code;
     *out = r;
     return rc;

@@ -9,8 +9,6 @@
 typedef void record_line(void *arg, json_t *event);
 
 int record_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
-/* Opens and locks the folder; -1: PD_EEXIST, PD_ENOENT, PD_EIO. */
-int record_lock_dir(const char *dir, struct pd_err *err);
 /* As record_open; if there is no record, one without settings begins. */
 int record_lock(struct record **out, const char *dir, struct pd_err *err);
 json_t *record_run(const struct record *r); /* what run.json has */

@@ -443,7 +443,7 @@ static void on_ended_then_quit(void *arg) {
 static int leaves(struct ag_job *j, const char *role) {
     const int alone = !strcmp(role, "agent") || j->lease_over;
     return alone && (j->spec.job.attached || ag_vote_goes_on(j)) && j->head && !j->result &&
-           head_leave(j->head);
+           head_leave(j->head, j->fenced);
 }
 
 void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const char *reason) {

@@ -43,6 +43,7 @@ struct ag_job {
     int restarting;         /* the last HD_END was for a restart */
     struct end_waiter quit; /* the agent quits when the processes have ended */
     int ending;             /* a lease or a signal ends the job */
+    int stopping;           /* a client has stopped the job at once: no other head continues it */
     int said_bye;           /* the job is over, and a client needs nothing more */
     json_t *save_stop;      /* a member: the HD_STOP_JOB that saves, repeated when it joins again */
     json_t *result;         /* NULL until the job is over on this node */

@@ -260,6 +260,7 @@ static void stop(struct ag_job *j, struct hd_stop_job *s, struct stop_request *r
     if (!*s->reason)
         s->reason = "stopped by a client";
     s->save = s->save && (j->head || j->ran);
+    j->stopping |= !s->save;
     json_decref(j->save_stop);
     j->save_stop = s->save && !j->head ? wire_put(&wire_hd_stop_job, s) : NULL;
     if (s->save)

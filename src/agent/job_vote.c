@@ -52,7 +52,7 @@ static unsigned grace_ms(const struct ag_job *j) {
 
 static int may_vote(const struct ag_job *j) {
     return head_may_be_chosen(&j->spec) && !j->spec.job.attached && ag_job_is_live(j) &&
-           !j->result && !j->ending && (!*j->end_status || j->restarting);
+           !j->result && !j->ending && !j->stopping && (!*j->end_status || j->restarting);
 }
 
 /* --- reports of passes: each node that may become the head has the newest ones --- */
@@ -490,6 +490,8 @@ static void win(struct ag_job *j) {
     const struct ag_job_head m = {.head = j->spec.node, .lost = lost, .passes = j->heard};
     if (rc || ag_job_become_head(j, &m, nodes, &err))
         ag_job_end(j, LEASE_GRACE_MS, "agent", rc ? "out of memory" : err.msg);
+    if (rc)
+        json_decref(nodes);
     json_decref(lost);
 }
 

@@ -60,8 +60,9 @@ void head_run(struct ag_head *h); /* AG_JOB_RUN; a second call has no effect */
 void head_take_over(struct ag_head *h, int head, const json_t *lost, int restarts,
                     const json_t *passes);
 /* This node leaves the job, and another one will take the head's part: the head becomes silent
- * without an end of the job. 0: the job can't continue so, and nothing has changed. */
-int head_leave(struct ag_head *h);
+ * without an end of the job. 0: the job can't continue so, and nothing has changed. fenced: this
+ * head has lost its majority, so it must be silent in any case. */
+int head_leave(struct ag_head *h, int fenced);
 void head_joined(struct ag_head *h, int node, const json_t *body); /* HD_JOIN */
 void head_lost(struct ag_head *h, int node);                       /* its connection broke */
 /* A node's answer or message. If the node refused the request, `refused` holds its error and `body`

@@ -197,11 +197,11 @@ void head_lost(struct ag_head *h, int node) {
 
 /* --- another node takes the head's part --- */
 
-int head_leave(struct ag_head *h) {
+int head_leave(struct ag_head *h, int fenced) {
     int others = 0;
     for (int i = 0; i < h->spec->n_nodes; i++)
         others |= i != h->spec->node && h->node[i].joined && !h->gone[i];
-    if (!others || h->spec->job.max_restarts <= h->restarts || !may_go_on(h))
+    if (!fenced && (!others || h->spec->job.max_restarts <= h->restarts || !may_go_on(h)))
         return 0;
     pd_warn(h->log, "this node leaves the job: another node takes the head's part");
     h->left = 1;
