@@ -45,17 +45,19 @@ def make_workspaces(top, package_bytes):
             f.write(rng.randbytes(package_bytes))
 
 
+RECORD = {"run.json", "metrics.jsonl", "conf.ini", "train.ini"}  # docs/records.md
+
+
 def tree_hash(path):
-    """One hash over names and contents of a folder; None when there is no folder."""
-    if not os.path.isdir(path):
-        return None
-    h = hashlib.sha256()
+    """One hash over names and contents of a job's outputs, without its record; None when there are none."""
+    h, n = hashlib.sha256(), 0
     for folder, folders, files in sorted(os.walk(path)):
         folders.sort()
-        for name in sorted(files):
+        for name in sorted(set(files) - (RECORD if folder == path else set())):
+            n += 1
             with open(f"{folder}/{name}", "rb") as f:
                 h.update(f"{os.path.relpath(folder, path)}/{name}\n".encode() + hashlib.sha256(f.read()).digest())
-    return h.hexdigest()
+    return h.hexdigest() if n else None
 
 
 class Run:
