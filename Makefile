@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl - one Makefile. Objects live in build/FLAVOR, one folder per set of flags:
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror

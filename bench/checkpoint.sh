@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # How much do steps slow down beside a save, and how fast is it written?
 #
 # 2M rows of 16 floats with AdaGrad's state (MILLIONS=2), drawn like words and evenly (ROWS="zipf even"), which is the worst for copy-on-write: every

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Ctrl-C of a job on 64 hosts: how long until the last of its processes is dead?
 #
 # One sshd, 64 addresses (127.1.x.y), a node each; the job's program has a child and one in a session of

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # attach to a job on 16 hosts: how long until a line of every node is shown, and is any lost?
 set -eu
 cd "$(dirname "$0")/.."

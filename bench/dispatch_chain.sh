@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 16 MB to 8 and 16 hosts, links of 100 Mbit/s: how near is dispatch to size over bandwidth (S/B)?
 #
 # Network namespaces, tbf on both ends of every link; S/B counts the whole 100 Mbit/s, of which TCP gets some 95 %. `known`: the hosts

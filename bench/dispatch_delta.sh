@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 64 KB edited in one of 10,000 files, 16 hosts: how many bytes and seconds does dispatch take?
 #
 # Network namespaces with links of 100 Mbit/s; 9,999 files of 0.5 to 3 KB and one of 4 MB, in which 64 KB are overwritten each round. The

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The launcher's plan for 10 to 10,000 simulated nodes: how near is it to its formula?
 #
 # bench/dispatch_sim.c has the model. Measured first, on 8 network namespaces with links of 100 Mbit/s: the rate of a link (iperf3), and

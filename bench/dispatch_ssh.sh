@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 256 MB to one host over the loopback: how near is dispatch to ssh with its fastest cipher?
 #
 # Incompressible, a new file each round. ssh only throws away what it brings; ours is hashed before and after, written to a tmpfs (where

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `exec true` on 64 nodes by each engine: how long against srun, mpirun and clush alone?
 #
 # slurm: a Slurm of this machine with 64 slurmds, in one allocation. mpi, ssh: one sshd with 64

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 16 nodes write 20,000 lines/s each, connections are cut: is each line shown once, in order?
 #
 # Every node has a port of its own (tests/support/cut-proxy) before one sshd. Lines are numbered: lost, doubled and misplaced ones are

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One process, four networks: how fast against PyTorch, how near to the matrix products alone?
 #
 # bench/run models; MODELS="ngram mlp" only these. Same data, same batches, same first values, same

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 2 trainers + 2 pservers on one machine: how fast against PyTorch DistributedDataParallel?
 #
 # bench/run models_job; MODELS="ngram mlp" only these. Same data, same batches (half of each to a

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The demo's network: how many words/s in one process and in a job of three nodes?
 #
 # Same data, same batch (384, as 3 streams), same optimizer. ngram-local: one process and one

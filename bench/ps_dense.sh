@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 64 MB of dense values, 1 + 1: how near are shared memory to memcpy and TCP to iperf3?
 #
 # ps_dense-shm: both on this machine, so the bytes lie in memory that both map. The gradients are lent:

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # 8 trainers + 8 pservers against 2 + 2: do the bytes a second hold?
 #
 # ps_many-shm, -tcp: 8 + 8 over 2 + 2 with the same transport: all on this machine, or the pservers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Pulls of 64 rows: how near to a bare round trip of TCP, and what do 32 under way gain?
 . "$(dirname "$0")/lib/ps.sh"
 best_one=1e9 best_rtt=1e9 best_many=0

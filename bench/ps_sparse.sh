@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Rows of a table, 13,000 random keys a request: how near to this machine's limit?
 #
 # p99 is wanted below 1.5 ms at 16 floats a row. In the same run the same bytes go there and back with nothing behind them (104 KB

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A synchronous step of 64 MB, 2 + 2: how fast against all-reduce by Open MPI and gloo?
 #
 # All-reduce of two moves the model twice in all (each process sends it once), parameter servers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A click log in Criteo's form: how many lines a CPU second against getline and strtoul?
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Sealed against plain connections, between two network namespaces: what does encrypt = all cost?
 #
 # The same program, sealed and not, in alternating rounds over a link of 1 and of 10 Gbit/s (tbf at

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Word vectors: how many words a CPU second against word2vec's algorithm in C, at equal loss?
 #
 # The skip_gram template as it is (one process, one trainer thread), and bench/peers/word2vec.c with word2vec's own settings and the

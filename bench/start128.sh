@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `exec true` on 128 hosts: how much wall clock and client CPU against pdsh and clush?
 #
 # One sshd, 128 addresses (127.1.x.y), no shared connections, everybody checks host keys. The

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # reproducible = topology: how much longer is a pass than with reproducible = run?
 #
 # The demo's network and data; topology-local: one process without servers; topology-job-T: T trainers (TRAINERS="2 3 4") and one parameter

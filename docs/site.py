@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The documents as a site of plain HTML, made by cmark-gfm: make docs
 
     docs/site.py FOLDER     writes FOLDER/index.html and a page for each document

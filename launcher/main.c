@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - paddlectl: the table of subcommands. */
 #include <locale.h>
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_kerberos.c - for the static release: libssh.a calls GSSAPI, of which Debian has no static
  * library. Every call fails, and libssh goes on with the next method of authentication. */
 enum { GSS_S_UNAVAILABLE = 16 << 16 };

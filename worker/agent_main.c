@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent_main.c - main of paddle_agent: parses options, assembles, runs, exits. */
 #include <getopt.h>
 #include <sodium.h>

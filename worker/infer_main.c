@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_main.c - `paddle_worker infer`: parses the --name=value words that `paddlectl infer` passes
  * on, and prints the predictions. */
 #include "conf/infer_args.h"

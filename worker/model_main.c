@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_main.c - `paddle_worker model [--set SECTION.KEY=VALUE] TRAIN.INI`: prints the network as a
  * table, for `paddlectl conf --model`. With --check before the file it only reports errors of the
  * file, for `paddlectl run`. `paddle_worker model --reference [--part=NAME]` prints the reference

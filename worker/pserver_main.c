@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pserver_main.c - `paddle_worker pserver`: options and sockets, then the server until the job
  * ends. */
 #include <arpa/inet.h>

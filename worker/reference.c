@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - the reference of train.ini's network, made of the tables of layers, activations,
  * costs, evaluators, optimizers and keys: docs/train-ini.md, `paddlectl help train.ini`. */
 #include "worker/reference.h"

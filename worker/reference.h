@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.h - the reference of train.ini's network as text (Markdown). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_main.c - `paddle_worker trainer`: options, then the training job. */
 #include "train/trainer.h"
 #include "worker/worker.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker.h - the common start of all roles of paddle_worker: options from all sources, log, key,
  * job id. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_main.c - main of paddle_worker: calls the main function of the role. */
 #include "base/version.h"
 #include "conf/options.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* worker_ranks.c - the role of a rank: `mpirun -n 8 paddle_worker --config=train.ini ...`. The
  * first ranks are the servers of the list --pservers, the others are trainers. On one machine the
  * list may be left out: rank 0 is the server then. */

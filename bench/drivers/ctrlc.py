@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ctrlc.py - see ctrlc.sh. Processes are found by a word in their environment (ours: the job's id), never by name."""
 import os
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """detach.py - see detach.sh."""
 import os
 import re

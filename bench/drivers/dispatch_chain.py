@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dispatch_chain.py - see dispatch_chain.sh."""
 import os
 import shutil

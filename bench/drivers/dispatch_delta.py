@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dispatch_delta.py - see dispatch_delta.sh."""
 import os
 import random

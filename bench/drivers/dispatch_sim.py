@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dispatch_sim.py - see dispatch_sim.sh: measures, runs dispatch_sim.c, prints its table and draws it."""
 import json
 import math

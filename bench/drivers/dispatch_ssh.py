@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """dispatch_ssh.py - see dispatch_ssh.sh."""
 import json
 import os

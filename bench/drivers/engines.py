@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """engines.py - see engines.sh."""
 import os
 import statistics

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hosts.py - what benches of the launcher share: one sshd under many names, jobs, and what /proc tells of them."""
 import os
 import shutil

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """lines.py - what the lines "bench NAME ratio R target T peer "P" ours O theirs X" of a log say.
 
     lines.py misses LOG     the lines whose target is missed, one each; exit status 1 if there are any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """logs.py - see logs.sh."""
 import os
 import random

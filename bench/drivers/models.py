@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """models.py - the networks of the benches models and models_job: train.ini and data of each, made up from a fixed seed.
 
 usage: models.py NAME FOLDER [STEPS]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """netns.py - what the benches of dispatch share: hosts in network namespaces (tests/support/netns-fixture), our dispatch and its peers
 timed on them, and whether the files really arrived on every host.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """overlap.py NAME - what overlap = 1 gains: 2 trainers and 2 pservers on two hosts in network namespaces,
 links of RATE (1gbit), passes of STEPS (150)."""
 import os

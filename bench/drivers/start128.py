@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """start128.py - see start128.sh."""
 import os
 import subprocess

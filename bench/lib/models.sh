@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # models.sh - what the benches models and models_job share; for sourcing. $TMP is a folder of
 # theirs, $BIN that of the programs.
 unset ${!OPENBLAS_@} ${!OMP_@} # the caller's core type or number of threads

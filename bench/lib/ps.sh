@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ps.sh - what the benchmarks of the parameter server share; sourced.
 set -eu
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # quiet.sh - what bench/run and bench/compare share; for sourcing in the top folder.
 #
 # QUIET_S (300): the longest wait for a quiet machine, in seconds; 0: no waiting.

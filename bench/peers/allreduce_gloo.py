@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """allreduce_gloo.py RANK ADDRESS PORT INTERFACE MB SECONDS - ms of PyTorch's gloo all_reduce of MB megabytes
 between two processes (rank 0, which listens at ADDRESS, prints)."""
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allreduce_mpi.c - ms of an MPI_Allreduce of MB megabytes of floats, for SECONDS. Its only user is
  * bench/ps_step.sh. */
 #include <mpi.h>

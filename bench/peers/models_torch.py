@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """models_torch.py - the networks of models.py in PyTorch: same samples in the same batches, same
 first values, same optimizer. PyTorch multiplies with the OpenBLAS that has threads (torch_blas.py).
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The demo's n-gram network in PyTorch: same data, same order, same batch, same AdaGrad.
 
 usage: ngram_torch.py TRAIN_FILE... --dict=FILE --batch=384 --seconds=20 [--threads=1 --blas=1]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ps_torch.py DIM ROWS KEYS SECONDS - Mkeys/s of PyTorch's EmbeddingBag(sparse) with Adagrad: look
 up KEYS random rows, back, step. A brief trial with 1, 2 and all threads of PyTorch x as many of
 OpenBLAS, then the better of the two fastest settings."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 // pslite.cc - rows of D floats on a ps-lite server, pulled and pushed with AdaGrad by one worker: a peer for `ps sparse`.
 //
 //     pslite DIM ROWS KEYS SECONDS, as scheduler, server and worker (DMLC_ROLE), on 127.0.0.1

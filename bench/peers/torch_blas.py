@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch_blas.py - PyTorch with the OpenBLAS that multiplies on several threads: the benches' peer.
 
     import torch_blas                     # before torch

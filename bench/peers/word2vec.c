@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* word2vec.c - the original word2vec algorithm, skip-gram with negative sampling, as the bench's
  * and the tests' peer: one thread, one step of plain gradient descent for each pair, as Mikolov et
  * al. (NIPS 2013) published it and their program does it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.c - the cost of a checkpoint for a running job. A pserver has one dense and one sparse
  * thread and a table of MILLIONS of rows of 16 floats with AdaGrad's state. A trainer pulls and
  * pushes 4096 rows per step. Row ids follow Zipf's law (row i with a frequency of about 1/i) or are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dispatch_sim.c - simulates dispatch to 10 ... 10,000 nodes without a network. The launcher's
  * relay_plan.c decides who takes from whom, and chunker.c the size of a chunk. Links and time are
  * simulated as events.

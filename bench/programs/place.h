@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* place.h - the place of a benchmark's servers and trainers: 127.0.0.1, where they share memory; or
  * with BENCH_LINK="NETNS ADDRESS NETNS ADDRESS" (bench/lib/ps.sh) the servers in the first network
  * namespace and the trainers in the second, so that all bytes go through TCP. */

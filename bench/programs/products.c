@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* products.c - only the matrix products of one training step: the same shapes on the same memory,
  * through cblas_sgemm in a loop.
  *

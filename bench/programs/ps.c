@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps.c - one pserver and one trainer, two processes on 127.0.0.1 (dense: or in two network
  * namespaces, place.h), and their limits in the same run:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_group.c - N trainers and N parameter servers, each a process: synchronous steps of a dense
  * model. All are on 127.0.0.1, or in two network namespaces (place.h).
  *

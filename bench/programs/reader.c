@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reader.c - lines of Criteo TSV per CPU second: our reader, and a loop of getline, strtok-like
  * splitting and strtoul over the same file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server.h - a pserver for benchmarks, in a process of its own. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.c - the table of one server thread, in this process, from 1M to 30M rows of 16 floats with
  * AdaGrad's state: memory per row; cost of creating, reading and updating rows; the longest pause
  * while the table grows. For comparison it measures the first touch of 2 MiB of unrelated memory at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - the conversation of check.h.
  *
  *     hello -> clock, five times -> facts -> listen ...     all hosts at once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.h - the questions of `paddlectl check` to all hosts at once, and findings from the answers.
  *
  *     check_ask     check.c         the conversation: facts, clocks, then probes between nodes;

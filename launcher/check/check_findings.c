@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_findings.c - findings of check.h: what is wrong with a host, and what to do about it. Each
  * rule is a function of one host or of all hosts. A rule asks no host, so tests give it made-up
  * answers. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd.c - see cmd.h. */
 #include "launcher/cmd/cmd.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd.h - the subcommands, and the parts that they share: options, --help, conf.ini, output as
  * JSON. */
 #pragma once

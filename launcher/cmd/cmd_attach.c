@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_attach.c - paddlectl attach. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/job.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_check.c - paddlectl check: tests whether the hosts can run a job. Prints one line for
  * hosts with equal findings, each problem with its remedy, and a verdict. */
 #include <sys/utsname.h>

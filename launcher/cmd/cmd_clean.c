@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_clean.c - paddlectl clean: removes the files of earlier jobs from the hosts. */
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_conf.c - paddlectl conf: the value of every option with its origin, and the resulting
  * settings of each node. */
 #include "conf/settings.h"

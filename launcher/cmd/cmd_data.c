@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_data.c - helpers of prepare and split; see cmd_data.h. */
 #include "launcher/cmd/cmd_data.h"
 

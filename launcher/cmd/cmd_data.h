@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_data.h - helpers of the commands that make data files: parse numbers, print counts. */
 #pragma once
 

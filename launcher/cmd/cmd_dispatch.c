@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_dispatch.c - paddlectl dispatch: deploys the workspace to ROOT/workspaces/NAME-HASH on every
  * node. */
 #include "base/memory_use.h"

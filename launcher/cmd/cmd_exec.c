@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_exec.c - paddlectl exec: runs a command on all hosts and shows equal outputs once. */
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_export.c - paddlectl export: writes a saved model in the format of numpy, word2vec or the
  * original system. */
 #include "launcher/cmd/cmd.h"

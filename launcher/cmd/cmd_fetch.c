@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_fetch.c - paddlectl fetch: copies the outputs, and with --log the logs, of a running or ended
  * job. */
 #include "launcher/record/record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_help.c - paddlectl help: the list of commands, a command's --help, and the manual and
  * completions that 'make install' installs. */
 #include "launcher/cmd/manual.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_infer.c - paddlectl infer: finds the workspace and the model that `paddlectl run` left here,
  * and runs `paddle_worker infer` on this machine with them, since only the worker has the code of
  * networks. */

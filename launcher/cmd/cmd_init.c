@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_init.c - paddlectl init: creates a folder with conf.ini and workspace/ from a template.
  * paddlectl import: makes a conf.ini of a conf.py. */
 #include "launcher/cmd/cmd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_logs.c - paddlectl logs: shows the logs of a running or ended job, all nodes merged by time.
  */
 #include "launcher/cmd/cmd.h"

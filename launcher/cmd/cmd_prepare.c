@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_prepare.c - paddlectl prepare: calls data_prepare (src/data/prepare/prepare.h) for texts,
  * data_records (records.h) for files of samples. */
 #include "data/prepare/prepare.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_ps.c - paddlectl ps: lists the jobs of the hosts, one line each. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_run.c - paddlectl run: parses the options and calls job_run. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/engine/engine.h"

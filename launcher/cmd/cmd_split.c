@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_split.c - paddlectl split: passes its options to data_split (src/data/prepare/prepare.h) and
  * prints the counts. */
 #include "data/prepare/prepare.h"

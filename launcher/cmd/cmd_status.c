@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_status.c - paddlectl status: shows one job node by node, as its agents report it now. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_stop.c - paddlectl stop: ends a job on all its nodes, from any machine. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* complete.c - completion for bash and zsh. The generated scripts are complete: at a TAB they call
  * paddlectl only for the names of templates. The branch of a command lists its options as
  * "--name=KIND". KIND is FILE, FOLDER, JOB, alternatives separated by |, or any other text for

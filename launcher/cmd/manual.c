@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manual.c - --help and the manual pages; see manual.h. The completions are in complete.c. */
 #include "launcher/cmd/manual.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manual.h - generates --help, the manual pages and the completions of bash and zsh from the same
  * tables: the commands in main.c, the struct cmd_line of each command, the options of src/conf.
  * Only the command itself has its struct cmd_line. To get its page, the generator calls the command

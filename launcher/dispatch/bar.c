@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bar.c - see bar.h. */
 #include "launcher/dispatch/bar.h"
 

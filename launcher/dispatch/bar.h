@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bar.h - the progress of a dispatch, or of a fetch. On a terminal it is a line below the output:
  *
  *     dispatch [========>------------]  41 %  6.6 MB of 16.0 MB  3 of 8 nodes  11.2 MB/s  ETA 2 s

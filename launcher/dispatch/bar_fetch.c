@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bar_fetch.c - see bar_fetch.h. */
 #include "launcher/dispatch/bar_fetch.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bar_fetch.h - the progress of fetched folders as a line (bar.h): bytes, nodes, rate, time left.
  * The bytes of a node are known when its list of files has come. */
 #pragma once

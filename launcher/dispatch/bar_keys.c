@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bar_keys.c - see bar_keys.h. */
 #include "launcher/dispatch/bar_keys.h"
 

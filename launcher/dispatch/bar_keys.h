@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bar_keys.h - the keys of a command whose progress is a bar (dispatch, fetch): q asks and then
  * stops, ? helps, Ctrl-L draws again, Ctrl-Z suspends. Without a terminal there are no keys. */
 #pragma once

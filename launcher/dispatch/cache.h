@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cache.h - what this machine remembers of a workspace, in $XDG_CACHE_HOME/paddlectl (~/.cache).
  * The user may delete these files at any time. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dispatch.c - see dispatch.h. */
 #include "launcher/dispatch/dispatch_internal.h"
 

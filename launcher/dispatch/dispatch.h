@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dispatch.h - packages to all nodes of a run, over the links that exist. Every object crosses this
  * machine's link once.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dispatch_internal.h - shared by dispatch.c (nodes, sources, the whole) and dispatch_package.c
  * (hashing, parts). */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dispatch_package.c - packages of a dispatch: hashed on a thread, then announced to the nodes; and
  * packages of which each node gets a part. */
 #include "launcher/dispatch/dispatch_internal.h"

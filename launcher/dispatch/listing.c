@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listing.c - see listing.h. */
 #include "launcher/dispatch/listing.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listing.h - the contents of a package as text: the largest files of a large package, and the
  * output of --dry-run. */
 #pragma once

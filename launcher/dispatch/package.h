@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package.h - the folders that come back from the nodes, and what becomes of them here. (What goes
  * to the nodes: launcher/dispatch.) */
 #pragma once

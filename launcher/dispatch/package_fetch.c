@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package_fetch.c - a folder that comes back from a node: docs/protocol.md, "Fetching".
  *
  *     AG_FETCH: root ─┐

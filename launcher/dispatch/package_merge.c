@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package_merge.c - the folders of several nodes become one. */
 #include "launcher/dispatch/package.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split.c - see split.h. */
 #include "launcher/dispatch/split.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split.h - which files of a workspace are data that only one trainer reads: data_layout =
  * dispatched.
  *

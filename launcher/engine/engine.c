@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine.c - see engine.h. */
 #include "launcher/engine/engine.h"
 

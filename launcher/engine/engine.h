@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine.h - where the nodes come from and how they are reached: [cluster] engine. An engine is a
  * row of functions; what it does not need is NULL.
  *

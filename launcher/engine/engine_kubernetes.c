@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_kubernetes.c - engine = kubernetes: the nodes are pods, and a shell in a pod is `kubectl
  * exec`. `paddlectl run` makes the pods and deletes them; other commands find them by label. */
 #include "launcher/engine/engine.h"

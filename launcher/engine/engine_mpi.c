@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_mpi.c - engine = mpi: mpirun of Open MPI starts one agent on each of its hosts, which are
  * those of its hostfile or of its allocation, or those of the option `hosts`. */
 #include "launcher/engine/engine.h"

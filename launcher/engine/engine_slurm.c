@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* engine_slurm.c - engine = slurm: the nodes of the Slurm allocation that paddlectl runs in. srun
  * starts a shell on each of them, as a step that shares the allocation with other steps. */
 

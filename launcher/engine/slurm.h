@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slurm.h - the parts of engine = slurm.
  *
  *     in an allocation    engine_slurm.c: srun to each node, and the time limit

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slurm_allocation.c - paddlectl run outside of an allocation: salloc runs the same command inside
  * a new one, and gives it back however that command ends.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slurm_batch.c - paddlectl run --detach outside of an allocation: the command without --detach
  * becomes a batch job, so it needs nothing of this machine but the files. */
 #include "launcher/engine/slurm.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* follow.c - see follow.h. Source node * n_logs + k of the merge is the k-th shown log of the node.
  */
 #include "launcher/follow/follow.h"

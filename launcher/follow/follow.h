@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* follow.h - subscribes to the logs of a job's nodes, merges them by time and shows them.
  *
  *     links ── AG_LOG ──▶ merge ──▶ show ──▶ view            lines

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expand.c - see expand.h.
  *
  * One pass from left to right. Brackets of an item are expanded by recursion. Each result is a host

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expand.h - expands a host expression to single hosts, in the order written.
  *
  *     root@10.0.0.[1-9]:22, gpu-[01-16/2], rack[1-2]n[1-4], [fe80::1]:22, @web, @hosts.txt,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* host_sections.c - hosts_apply_sections of hosts.h: which hosts a [host PATTERN] section names,
  * and what it changes for them.
  *

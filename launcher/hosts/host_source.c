@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* host_source.c - see host_source.h. */
 #include "launcher/hosts/host_source.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* host_source.h - where the list of hosts comes from, if conf.ini does not write it out:
  *
  *     hosts = $(COMMAND)      the output of a command of /bin/sh: host expressions, # comments

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hosts.c - see hosts.h. expand.c expands the expression; this file takes its results apart, checks
  * and labels them. */
 #include "launcher/hosts/hosts.h"

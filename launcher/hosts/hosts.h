@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hosts.h - the nodes: conf.ini's host list, expanded (expand.h), and the settings of its [host
  * ...] sections. The order written is the node id. `local` is a node on this machine, reached
  * without ssh. */

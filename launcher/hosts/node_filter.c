@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_filter.c - the hosts that --node names: hosts_filter of hosts.h, and its parts. */
 #include <fnmatch.h>
 

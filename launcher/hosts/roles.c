@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roles.c - which nodes run a parameter server, which a trainer: hosts_parse_roles of hosts.h. */
 #include "launcher/hosts/hosts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* find.c - see find.h. */
 #include "launcher/job/find.h"
 

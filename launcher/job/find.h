@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* find.h - finds the jobs on the hosts, and selects the one that the user named.
  *
  * Only its nodes know a job: find_jobs asks every host of conf.ini (AG_LIST) and merges the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.c - the phases of a job; see job.h.
  *
  * A table lists for each phase: the function that begins the phase, the steps of all nodes that end

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.h - the client of a job: starts the job on all nodes, follows it to its end and fetches its
  * outputs.
  *

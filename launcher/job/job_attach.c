@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_attach.c - paddlectl attach: finds a job on the nodes and follows it as `paddlectl run` does.
  * The links that found the job are kept for following it. */
 #include "launcher/job/find.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_check.c - finds errors of a local workspace before anything is sent: options that exclude
  * each other, and errors of the network or optimizer in train.ini. The nodes would find the same
  * errors, but only after the transfer.

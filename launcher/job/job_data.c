@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_data.c - sends data files separately from the rest of the workspace: each trainer gets the
  * files of its streams (data_layout = dispatched).
  *

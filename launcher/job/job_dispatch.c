@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_dispatch.c - sends worker and workspace to the nodes of a job in the phase prepare.
  *
  * Hashing begins before the first log-in. If all nodes are needed, nothing is sent before all have

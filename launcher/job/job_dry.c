@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_dry.c - `paddlectl run --dry-run`: prints the plan without contacting any host. */
 #include "launcher/dispatch/listing.h"
 #include "launcher/dispatch/split.h"

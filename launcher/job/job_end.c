@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_end.c - the final report of a job: the first failure, the hosts that could not be used, the
  * exit status. */
 #include "launcher/job/job_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_feed.c - sends a data file to a node on request, if the node's trainer needs the file and no
  * other node could provide it. This machine still has the scanned package. Requested objects
  * (docs/protocol.md, "Data files") are read, hashed again and compressed on threads of the pool. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_files.c - finds out before anything is sent whether the workspace has the files that
  * train.ini names: data for every stream, test data, dictionaries, the model to start from.
  *

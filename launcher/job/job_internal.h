@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_internal.h - declarations shared by the files of this folder:
  *   job.c           the phases of a job
  *   job_node.c      the steps of a node

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_node.c - the steps of a node: a table with the function that each step calls on entry.
  * Callbacks of the link only enter steps. Only node_enter writes the step, and schedules a check of
  * the job's phase. */

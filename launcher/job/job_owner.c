@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_owner.c - which paddlectl keeps an attached job alive: its owner, at first the one that
  * started it. Only the owner's messages renew the lease, so no other paddlectl keeps a node alive
  * that the owner has given up (job_takeover.c).

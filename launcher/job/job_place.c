@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_place.c - selects the hosts of a job and their roles. Node ids have no gaps: if hosts are
  * left out (min_nodes), ids and roles are assigned again to the remaining hosts. */
 #include "launcher/job/job_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_record.c - what the record of a run gets of its job (launcher/record/record.h). */
 #include "base/version.h"
 #include "launcher/job/job_internal.h"

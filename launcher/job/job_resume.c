@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_resume.c - run --resume=JOB[/PASS] and --resume=FOLDER: finds the checkpoint before the job
  * begins.
  *

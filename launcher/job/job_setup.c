@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_setup.c - the description of a job (id, key, packages, spec), and the requests that set up a
  * node. */
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_summary.c - the last lines of a job: what it has reached, where the model lies, how to go on.
  * Node 0 reports the last test and the best pass (AG_RESULT, src/agent/core/passes.h). */
 #include "launcher/job/job_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_takeover.c - the node of the head is lost: another node takes the head's part.
  *
  *     node 0 is lost ─▶ its processes have ended for certain ─▶ AG_DATA_LIST, AG_JOB_HEAD to the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_terminal.c - the person at the terminal of run and attach: keys, Ctrl-Z, a closed terminal,
  * and the time in which paddlectl itself was stopped (Ctrl-Z, a laptop that sleeps). */
 #include "launcher/job/job_internal.h"

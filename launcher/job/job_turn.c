@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_turn.c - other jobs on the job's hosts: `run` says whose they are, and with --wait it queues
  * behind them.
  *

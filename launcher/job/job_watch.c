@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_watch.c - shows the logs and states of a running job, and collects its results. */
 #include "launcher/job/job_internal.h"
 #include "launcher/text/fold_lines.h"

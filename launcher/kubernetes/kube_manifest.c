@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube_manifest.c - see kube_manifest.h. */
 #include "launcher/kubernetes/kube_manifest.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube_manifest.h - the objects of a run on Kubernetes, as JSON and as YAML:
  *
  *     Service RUN (headless)         names of the pods: RUN-0.RUN

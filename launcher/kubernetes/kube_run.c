@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube_run.c - see kube_run.h.
  *
  *     plan ─▶ start: apply ─▶ pods, events ... ─▶ all run         find: objects with the label

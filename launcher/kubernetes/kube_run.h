@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube_run.h - the pods of a run: made, waited for, found by their labels, deleted. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kube_yaml.c - JSON as YAML, in blocks. */
 #include "launcher/kubernetes/kube_manifest.h"
 

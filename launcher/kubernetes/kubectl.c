@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kubectl.c - see kubectl.h. */
 #include "launcher/kubernetes/kubectl.h"
 

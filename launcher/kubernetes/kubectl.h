@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kubectl.h - calls of kubectl, one at a time. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.c - the command of `launch`: started once, watched, and ended at last. See launch.h. */
 #include <sodium.h>
 

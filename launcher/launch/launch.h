@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch.h - one command, such as mpirun or srun, that starts a program on each node, which calls
  * back: `launch` of conf.ini, in place of ssh.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch_calls.c - callbacks enrol and call. Two ports, each with a key of its own:
  *
  *     gate 0   the one-time secret     CB_CALL {rank} ──▶ CB_ENROLLED {key, token, port of gate 1}

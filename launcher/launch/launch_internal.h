@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch_internal.h - shared by launch.c (the command, the end), launch_calls.c (callbacks enrol
  * and call), launch_stream.c (commands on nodes) and launch_seed.c (the payload for fresh hosts).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch_seed.c - a source for the seeds of fresh hosts (protocol.md, "The seed"): sends the
  * payload to whoever proves the secret. */
 #include <sodium.h>

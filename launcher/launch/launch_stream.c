@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch_stream.c - a command on a node as a transport. It waits for a call of its node, which it
  * then has for itself. */
 #include "launcher/launch/launch_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ask_all.c - see ask_all.h. */
 #include "launcher/link/ask_all.h"
 

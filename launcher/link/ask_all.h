@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ask_all.h - one conversation with every node at once, for commands that are no job: dispatch,
  * stop, list, check. ask_all_run opens a link to each node's agent and calls `talk` after AG_HELLO.
  * A node is over when ask_all_done, ask_all_keep or ask_all_fail is called for it, or when its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap.c - see bootstrap.h. */
 #include "launcher/link/bootstrap.h"
 

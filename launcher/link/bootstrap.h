@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bootstrap.h - from a login shell to the agent's relay, in one exec on one channel.
  *
  *     ssh host "exec /bin/sh -c '<script>' ..."

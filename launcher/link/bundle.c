@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bundle.c - the single-file release: behind its own bytes paddlectl carries a packed tar of all
  * that `make install` installs, and after it a trailer:
  *

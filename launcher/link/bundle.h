@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bundle.h - where paddlectl finds what is installed with it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_env.c - see client_env.h. */
 #include "launcher/link/client_env.h"
 

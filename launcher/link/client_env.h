@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_env.h - the base of each subcommand that talks to nodes: the hosts of conf.ini, their
  * roles, the agent's executable, the pool of ssh sessions, and the loop. Every error of the
  * configuration is found here, before the first connection. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch_env.c - see launch_env.h. */
 #include "launcher/link/launch_env.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* launch_env.h - for client_env.c: starts the command of the option `launch`, and makes the hosts
  * of its ranks. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* link.c - frames and requests of link.h. link_open.c makes the stream below them. */
 #include "base/version.h"
 #include "launcher/link/link_internal.h"

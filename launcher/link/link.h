@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* link.h - the connection to one node's agent: a transport (ssh with its bootstrap, or a child
  * process) below, frames and requests above.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* link_internal.h - shared by link.c (frames and requests), link_open.c (the stream below them) and
  * link_keep.c (heartbeat, rejoining after a loss).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* link_keep.c - a link that is kept: heartbeat, detection of a silent agent, and rejoining the job
  * after a loss.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* link_open.c - from a host to frames: the transport, the lines of the bootstrap, the agent's
  * bytes. See link_internal.h. */
 #include <sys/utsname.h>

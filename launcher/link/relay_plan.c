@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* relay_plan.c - see relay_plan.h. */
 #include "launcher/link/relay_plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* relay_plan.h - which node takes a package from which source. Decisions only: no network, no
  * clock, no memory of others. Tests and the simulation bench/dispatch_sim use it as the launcher
  * does.

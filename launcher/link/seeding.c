@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seeding.c - see seeding.h. */
 #include "launcher/link/seeding.h"
 

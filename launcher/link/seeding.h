@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seeding.h - the agent to hosts that lack it: once over this machine's link, then from host to
  * host.
  *

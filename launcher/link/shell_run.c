@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shell_run.c - see shell_run.h. */
 #include "launcher/link/shell_run.h"
 

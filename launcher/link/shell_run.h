@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shell_run.h - one command on many hosts, through each user's login shell as `ssh host COMMAND`
  * runs it; without the agent.
  *

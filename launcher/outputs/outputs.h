@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs.h - the folders of a job's outputs on this machine:
  *
  *     outputs/<job id>/          the output folders of all nodes, merged; log/ with --log

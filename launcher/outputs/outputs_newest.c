@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs_newest.c - the newest saved model below a folder of outputs. */
 #include "launcher/outputs/outputs.h"
 #include "model/model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* saved_models.c - see saved_models.h. */
 #include "launcher/outputs/saved_models.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* saved_models.h - which models a job has saved, as its nodes list them (AG_MODELS), and the choice
  * of one. */
 #pragma once

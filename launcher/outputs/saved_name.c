@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* saved_name.c - see saved_name.h. */
 #include "launcher/outputs/saved_name.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* saved_name.h - the names of saved models (docs/checkpoints.md). Folders count passes from 0,
  * people from 1. */
 #pragma once

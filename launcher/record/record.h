@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record.h - the record of a run: what was run, and what it reached (docs/records.md).
  *
  *     outputs/<job id>/run.json         settings, hosts, times, state, result

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record_complete.c - makes metrics.jsonl anew of the events that the nodes keep, after
  * `paddlectl fetch --log`. */
 #include "launcher/record/record_internal.h"

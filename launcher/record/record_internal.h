@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record_internal.h - what the files of this folder share. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* record_read.c - reads records; see record.h. */
 #include "launcher/record/record_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.c - see runs.h. */
 #include "launcher/record/record_internal.h"
 #include "launcher/record/runs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* runs.h - the records below a folder of outputs. */
 #pragma once
 

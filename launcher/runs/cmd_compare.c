@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_compare.c - paddlectl compare: how runs differ in their settings, their files and what they
  * reached. */
 #include "conf/ini_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_runs.c - paddlectl runs: the table of the runs whose records are on this machine. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/record/runs.h"

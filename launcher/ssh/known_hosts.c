@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* known_hosts.c - see known_hosts.h. */
 #include "launcher/ssh/known_hosts.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* known_hosts.h - the host keys that the user trusts, read once per run and indexed by key.
  *
  * In a file of hashed lines, a lookup by name costs one HMAC per line and host. The lookup is

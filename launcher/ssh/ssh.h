@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh.h - commands on many hosts over ssh, on one libuv loop, which no call blocks.
  *
  *   config -> turn -> resolve -> connect ---> keys -> host key -> authenticate -> channel

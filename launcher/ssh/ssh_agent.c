@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_agent.c - authentication by the ssh agent.
  *
  * A call to an agent blocks inside libssh without a limit. This step therefore runs on a worker

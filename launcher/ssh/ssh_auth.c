@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_auth.c - the authentication steps.
  *
  *     none (only to learn the server's methods) -> key files -> ssh agent

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_channel.c - the open channel of a command: its start, bytes in both directions, its end. */
 #include "launcher/ssh/ssh_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_config.c - see ssh_config.h. */
 #include "launcher/ssh/ssh_config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_config.h - what ~/.ssh/config says about a host, as `ssh -G NAME` prints it.
  *
  * paddlectl reads the files only to learn which names need a query of their own:

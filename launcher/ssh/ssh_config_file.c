@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_config_file.c - see ssh_config_file.h. */
 #include "launcher/ssh/ssh_config_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_config_file.h - the lines of OpenSSH client configurations, as far as ssh_config.c needs them
  * to decide whether `ssh -G` must be asked, and to name the line in a warning. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_connect.c - the steps from a name to a connection with keys exchanged.
  *
  * A connection is a TCP socket (to each address of the name in turn), a channel of a jump host, or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_forward.c - the connections that a jump host carries.
  *
  *     session of a host --(socketpair)-- forward --(direct-tcpip channel)-- jump host's session

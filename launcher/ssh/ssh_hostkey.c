@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_hostkey.c - the step that checks the host key of the server against known_hosts. */
 #include "launcher/ssh/ssh_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_internal.h - the types and functions that the files of this folder share.
  *
  *     ssh_pool.c      what all sessions share: options, key files, lists of host keys, turns

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_jump.c - jump hosts: one connection to each carries the connections to all hosts behind it.
  *
  * The key of a jump host is the chain that leads to it ("first,second"). The session of the last

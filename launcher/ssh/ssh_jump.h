@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_jump.h - a jump host: its session (ssh_jump.c) and its forwards (ssh_forward.c). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_pool.c - what all sessions share: options, known hosts, key files, and turns. */
 #include <pwd.h>
 

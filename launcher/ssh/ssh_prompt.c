@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_prompt.c - see ssh_prompt.h. */
 #include "launcher/ssh/ssh_prompt.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_prompt.h - one question to the user. The call blocks, so a thread of its own makes it.
  *
  * The question goes to /dev/tty, with echo off. Without a terminal, the program that SSH_ASKPASS

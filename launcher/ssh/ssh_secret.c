@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_secret.c - passphrases and passwords: a thread asks for each once, one question at a time.
  *
  * The thread owns its struct ssh_question until its uv_async arrives. A signal while the echo of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_session.c - one host: from a name to a command that runs, as a table of steps.
  *
  * A callback of libuv stores the event and calls session_drive. session_drive runs the function of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_target.c - the host of a session and how to reach it: conf.ini first, then ~/.ssh/config,
  * then the defaults of ssh. */
 #include <pwd.h>

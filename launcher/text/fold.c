@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold.c - see fold.h.
  *
  * A name is a pattern (the text with a mark in place of each run of digits) and a vector of

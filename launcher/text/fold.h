@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold.h - folds host names to ranges, as clush and nodeset write them: "node[1-3,7],gpu-[01-04]".
  *
  * Names that differ only in numbers are folded into one; several numbers multiply

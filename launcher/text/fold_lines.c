@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold_lines.c - see fold_lines.h. */
 #include "launcher/text/fold_lines.h"
 

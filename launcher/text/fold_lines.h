@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold_lines.h - equal lines about several hosts, each once with the folded names of its hosts:
  *
  *     gpu-07: cannot connect to port 22: No route to host

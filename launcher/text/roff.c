@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roff.c - manual pages in roff, from plain text and from Markdown; see roff.h. */
 #include "launcher/text/roff.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roff.h - text for manual pages (roff with the man macros). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - rows of text in columns, for commands that report. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* term.c - see term.h. */
 #include "launcher/text/term.h"
 

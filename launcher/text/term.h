@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* term.h - what the terminal can do. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* when.c - see when.h. */
 #include "launcher/text/when.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* when.h - parses a point in time as people write it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* connect.c - see connect.h. */
 #include "launcher/transport/connect.h"
 

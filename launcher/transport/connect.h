@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* connect.h - hosts behind a command: `connect = kubectl exec -i %h --` in place of ssh. paddlectl
  * runs the command with "/bin/sh" behind it, once for each connection. Its stdin and stdout must be
  * those of a shell on the host.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transport.c - parts that all transports share: the send queue and the tail of stderr. */
 #include "launcher/transport/transport.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transport.h - a byte stream to a command on a node, over an ssh channel or to a child process.
  *
  *     open --> on_open --> on_bytes ... --> on_close

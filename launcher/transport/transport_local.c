@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transport_local.c - a node on this machine: the agent is a child process that speaks over pipes.
  *
  * The transport counts its open handles. It ends when the process has exited and every handle is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c - see blocks.h. */
 #include "launcher/view/blocks.h"
 

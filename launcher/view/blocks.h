@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.h - the outputs of many hosts after all have finished: equal texts once, under the folded
  * names of their hosts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keys.h - single keys from the terminal while a job is shown, and the terminal's modes.
  *
  *     keys_new ─▶ modes changed: no lines, no echo     ◀─ keys_check, once a second: the shell may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* live.h - a job's progress, from its trainers' events. On a terminal it is a block below the log:
  *
  *     pass 1/2 [=====>------]  41 %  ETA 3 min  cost 4.12  perplexity 61.6  12300 words/s

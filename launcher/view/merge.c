@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c - see merge.h.
  *
  * A source has a list of pieces as they were fed, and a cursor in it. Its head is its next complete

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.h - merges the lines of many sources (one stream of one node each) into one sequence, by
  * the time at which each line reached its agent.
  *

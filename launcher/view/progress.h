@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.h - trainers' events (docs/protocol.md, "Events"): parsed, and as text. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* repeat.c - see repeat.h: a queue in the order of arrival, and a hash table over it.
  *
  * The k-th "x" of each source belongs to the k-th entry of "x". So of the entries with equal text,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* repeat.h - collects equal lines of several nodes within a short time, to show each once with all
  * names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show.c - see show.h. A line passes these steps: time and grep, tail, prefix, folding, form.
  * Nothing is allocated or formatted that the line's form does not need. */
 #include "launcher/view/show.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show.h - which log lines are shown, and in what form.
  *
  *     gpu-02/trainer | text                                     "host/role | ", coloured by node

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show_text.c - see show_text.h. */
 #include "launcher/view/show_text.h"
 

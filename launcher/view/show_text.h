@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* show_text.h - the text of a log line as a terminal shows it. */
 #pragma once
 

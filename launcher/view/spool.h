@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spool.h - keeps any number of bytes until they are shown: in memory, or all of them in an unnamed
  * file when they are too many. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stream.h - the outputs of many hosts while they come: "node3: text", whole lines, on stdout and
  * stderr.
  *

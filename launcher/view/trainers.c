@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainers.c - see trainers.h. */
 #include "launcher/view/trainers.h"
 

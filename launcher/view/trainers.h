@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainers.h - what the events of a job's trainers say together: the progress, each trainer's rate
  * over the last ten seconds, which trainer the others wait for, and whether the job stands still.
  *

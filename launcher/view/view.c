@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.c - see view.h. The loop's thread appends to a queue; the writing thread empties it and
  * draws the live block. */
 #include "launcher/view/view.h"

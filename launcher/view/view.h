@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* view.h - the output of a command that shows a job: lines that scroll, and on a terminal a live
  * block below them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent.c - see agent.h: the table of services, AG_HELLO and AG_STATE, the loop, the socket, and
  * the end. */
 #include "agent/agent.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent.h - assembles and runs an agent: core, clients and their services, the job.
  *
  * An agent has one loop on one thread. Scans, reads and writes of large folders (fetch.c,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* daemon.h - starts the agent of a job as a daemon, from the relay that ssh started.
  *
  *     relay ──fork──▶ (setsid) ──fork──▶ watcher ──▶ guardian ──▶ agent ──▶ pserver, trainer

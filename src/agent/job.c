@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.c - see job.h: messages between head, node and the other agents, leases, and the end.
  * job_requests.c has a client's requests. */
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.h - the job of this agent. A client sets it up, the head runs it, and either of them or a
  * lease ends it.
  *

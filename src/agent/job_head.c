@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_head.c - this node becomes the head, or follows a new one. AG_JOB_HEAD: paddlectl has given
  * the head up, and lets another node take its part. In a detached job the nodes choose
  * (job_vote.c). Ids of heads ascend, because the earlier ones are lost, so an old request has no

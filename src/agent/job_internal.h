@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_internal.h - types and functions shared by job.c (messages, leases, the end) and
  * job_requests.c (a client's requests), job_head.c (a new head) and job_vote.c (its election). */
 #pragma once

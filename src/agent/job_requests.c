@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_requests.c - requests of clients: AG_JOB_SETUP, AG_JOB_PEERS, AG_JOB_RUN, AG_STOP. job_head.c
  * has AG_JOB_HEAD. */
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_vote.c - the election of a head in a detached job: messages and connections. The rules are in
  * head/election.h.
  *

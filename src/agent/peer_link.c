@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_link.c - see peer_link.h. */
 #include "agent/peer_link.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_link.h - TCP between the agents of a job. Every agent listens for its peers' probes and for
  * nodes that take data files; the head's agent also listens for the other agents. Every other agent
  * (a member) keeps a connection to the head, and reconnects if it breaks. The head is node 0 until

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* relay.c - see relay.h. One poll loop, and one buffer per direction. Backpressure: a buffer that
  * is not empty stops reading, so a slow reader slows the writer down, and memory is bounded. */
 #include "agent/relay.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* relay.h - the small process that ssh runs. It copies bytes between its stdin and stdout and the
  * agent's socket. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc.c - see alloc.h. */
 #include <sys/mman.h>
 #include <sys/prctl.h>

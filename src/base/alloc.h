@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc.h - allocation that a test can make fail: every call is the fault point "alloc"
  * (fault_point.h). */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.h - what every source file has: the common headers of libc, the ban of some of its
  * functions, and memory, errors, buffers, texts, files, logs and clocks of this project.
  *

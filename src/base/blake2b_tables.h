@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blake2b_tables.h - the constants of BLAKE2b (RFC 7693, 2.6 and 2.7), and nothing to link. Two
  * files have their own compression function: seed/blake2b.c, which has no library, and
  * pack/object/object_ids.c, which hashes four messages at once. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buf.c - see buf.h. */
 
 void pd_buf_init(struct pd_buf *b) { memset(b, 0, sizeof *b); }

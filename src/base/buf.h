@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buf.h - a growable byte buffer for writing messages, and a bounded reader for taking them apart.
  *
  * All integers are little-endian. Both sides have a sticky error: write or read a whole message,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cksum.c - see cksum.h. Eight bytes at a time: row[k][b] is the effect of byte b on the register k
  * bytes later. */
 #include "base/cksum.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cksum.h - the checksum that POSIX `cksum` prints, so that a shell script on any node can detect a
  * damaged file quickly. */
 #pragma once

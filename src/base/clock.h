@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h - the two clocks: the monotonic clock for durations, the wall clock for times in logs. */
 #pragma once
 

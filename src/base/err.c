@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* err.c - the table of error codes, and the functions that write messages. */
 
 static const struct {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* err.h - how every library here reports failure.
  *
  * A function that can fail returns 0 or one of the negative PD_E* codes and, where it takes a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_point.c - see fault_point.h. The armed points are process-wide. A test may arm other points
  * while threads run, so the table is read and written under a lock. Only an armed program takes the
  * lock. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_point.h - named points where a test can make a program fail, the same way every time.
  *
  * At start a program arms them from PADDLE_FAULT="name:count[,name:count]" (pd_fault_arm):

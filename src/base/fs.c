@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fs.c - see fs.h. */
 #include <ftw.h>
 #include <sys/statvfs.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fs.h - whole-file reads and writes, folders, and writes that are complete or absent. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log.c - formats a record on the stack and writes it with one call. */
 #include <sys/syscall.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log.h - the structured log of a program. Each record is one line, written by a single write(2),
  * so that threads and processes never mix their lines.
  *

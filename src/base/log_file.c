@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log_file.c - a log in files of limited size: PATH, PATH.1 (the newest old file) to PATH.keep.
  *
  * A rotation keeps the number of the descriptor: dup3 replaces the file behind it. Threads that are

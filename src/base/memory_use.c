@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_use.c - see memory_use.h. */
 #include "base/memory_use.h"
 

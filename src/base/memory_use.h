@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_use.h - how much memory this process has used, and how much it may use. */
 #pragma once
 

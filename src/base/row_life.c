@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_life.c - see row_life.h. */
 #include "base/row_life.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_life.h - admission and ageing of the rows of a sparse table, as ONE table of settings.
  * [layer] of train.ini, the client's declaration, the wire format and the manual use these names.
  * Effects: ps/table/row_policy.h; formulas: docs/online.md. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* str.c - see str.h. */
 
 int pd_parse_i64(const char *s, int64_t min, int64_t max, int64_t *out) {

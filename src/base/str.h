@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* str.h - parsing of numbers with bounds, and formatting that never truncates silently. */
 #pragma once
 

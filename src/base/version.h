@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* version.h - the version of the project, the same in all programs. */
 #pragma once
 

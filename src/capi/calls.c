@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* calls.c - declare, pull, push, save: wraps the calls of the client, and checks and explains usage
  * errors. */
 #include "base/row_life.h"

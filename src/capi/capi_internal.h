@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* capi_internal.h - the contents of a handle of libpaddle_ps. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* join.c - creates a handle: finds this trainer's place in its job from settings and environment.
  */
 #include "capi/capi_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* paddle_ps.h - libpaddle_ps: your own program as a trainer of a job whose parameters are at
  * paddlectl's parameter servers.
  *

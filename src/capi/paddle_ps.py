@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """paddle_ps - a Python program as a trainer of a paddlectl job. The parameter servers hold its
 parameters.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c - converts a caller's ids, in any order and repeated, to the sorted unique keys that
  * servers take, and puts rows back into the caller's order. */
 #include "capi/capi_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conf_internal.h - shared by the files of src/conf. */
 #pragma once
 

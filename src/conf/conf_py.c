@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conf_py.c - see conf_py.h. */
 #include "conf/conf_py.h"
 

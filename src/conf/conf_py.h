@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conf_py.h - the conf.py of PaddlePaddle's Fabric launcher as a conf.ini. The text is read, not
  * run: assignments of texts, numbers and lists of them. docs/migration.md has the table of names.
  */

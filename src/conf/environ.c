@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* environ.c - options from the environment: PADDLE_INIT_<OPTION>, PADDLE_INIT_SET, and the
  * variables that scripts of the original system set. */
 #include "conf/options.h"

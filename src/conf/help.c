@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* help.c - help texts from the table of options. */
 #include "conf/conf_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_args.h - the options of inference, as ONE table: `paddlectl infer` shows and checks them,
  * and `paddle_worker infer` runs with the same words. */
 #pragma once

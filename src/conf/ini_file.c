@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ini_file.c - feeds inih line by line, because inih as packaged has three limits:
  *
  * - It reads at most 199 bytes of a line. A longer line is passed in pieces, each but the first

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ini_file.h - reads an INI file, with features that inih as packaged lacks: line numbers, long
  * lines, errors with file:line.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c - the table of all options, and its fields' defaults. Parsing is in parse.c. */
 #include "conf/options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.h - all options, as ONE table (options.c). conf.ini, [train] of train.ini, the command
  * line, the PADDLE_INIT_* environment, --help and `paddlectl conf` use this table. A new option is
  * a field here and a row there.

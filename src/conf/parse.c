@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse.c - parses values of options from files, environment and command line. */
 #include "conf/ini_file.h"
 #include "conf/conf_internal.h"

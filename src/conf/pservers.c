@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pservers.c - completes the list of servers that a user wrote. */
 #include "conf/options.h"
 

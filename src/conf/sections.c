@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sections.c - sections of conf.ini whose keys are not in the table of options: [env], [groups],
  * [host PATTERN]. */
 #include "conf/conf_internal.h"

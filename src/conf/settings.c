@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.c - see settings.h. */
 #include "conf/settings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* settings.h - --set SECTION.KEY=VALUE: any key of train.ini or conf.ini from the command line.
  *
  *     --set train.seed=7, --set cluster.port=0      an option of the table (options.c)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* train_check.c - see train_check.h. */
 #include "conf/train_check.h"
 

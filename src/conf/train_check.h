@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* train_check.h - checks for options of a training job that exclude each other. A trainer checks
  * before it opens anything; `paddlectl run` checks before it connects to a host, so nothing was
  * done and the exit status is 2. options.c checks each value by itself. */

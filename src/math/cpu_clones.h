@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_clones.h - compiles a function for several kinds of CPU. The loader chooses the version at
  * program start.
  *

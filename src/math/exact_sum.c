@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exact_sum.c - see exact_sum.h. */
 #include "math/exact_sum.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exact_sum.h - a sum of doubles without rounding: the result depends neither on the order of the
  * terms nor on how they are divided among threads or processes.
  *

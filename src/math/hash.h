@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hash.h - the hash function that spreads row ids over servers and slots. */
 #pragma once
 

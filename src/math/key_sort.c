@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_sort.c - radix sort by digits of 11 bits, lowest first. Digits that are equal in all keys are
  * skipped. */
 #include "math/key_sort.h"

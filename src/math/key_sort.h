@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_sort.h - sorts 64-bit keys with a payload. The radix sort is stable: equal keys keep their
  * order, so sums over equal keys always have the same bits. Linear time; a digit that all keys
  * share costs one check. */

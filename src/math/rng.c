@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rng.c - see rng.h. */
 #include "math/rng.h"
 

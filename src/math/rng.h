@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rng.h - counter-based random numbers. Every number is a pure function of a key and a counter. Any
  * process can compute any number in any order, and a run can be repeated or resumed without state.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_copy.h - copies and adds short rows of floats. The rows of tables are short; a function call
  * for each row would cost more than the copy.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export.c - the table of export formats, and their common functions. See export.h. */
 #include "model/export.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export.h - writes a saved model in other formats.
  *
  *   npz               numpy. For every dense parameter NAME.npy, float32 in its shape. For a table

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export_internal.h - shared by the export formats: a file that is complete or absent, a table that
  * is mapped. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export_npz.c - numpy's archive: an uncompressed zip file with one array in numpy's own format per
  * name. Source: docs/sources.md#npy */
 #include <archive.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export_original.c - a folder with one file per parameter, as the trainer of the original system
  * wrote them.
  *

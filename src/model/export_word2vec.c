@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export_word2vec.c - an embedding in the text or binary format of the word2vec tool, which
  * gensim's KeyedVectors reads. */
 #include "model/export_internal.h"

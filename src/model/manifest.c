@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c - converts manifest.json to and from struct model_manifest. */
 #include <jansson.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.h - the saved-model folder. Many servers write it; it is complete or absent; any program
  * can read it.
  *

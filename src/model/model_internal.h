@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_internal.h - the numbers of a part's layout (model.h) for writer and reader, and the struct
  * of an open model. */
 #pragma once

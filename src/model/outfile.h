@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outfile.h - a file that is written from beginning to end, past the page cache where possible.
  *
  *     fill outfile_room() ─▶ outfile_write ─▶ fill the other buffer ─▶ ... ─▶ outfile_sync

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reader.c - reads a model's folder, regardless of the number of parts it was written in. See
  * model.h. */
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c - reads the rows of a saved table, regardless of the number of parts and layers. See
  * model.h. */
 #include "model/model_internal.h"

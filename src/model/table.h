@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - finds rows of a saved table by key in the mapped file. Nothing is loaded, so a table
  * may be larger than memory.
  *

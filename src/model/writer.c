@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* writer.c - writes one part of a model and hashes it meanwhile; stages and commits the model's
  * folder. */
 

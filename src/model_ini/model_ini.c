@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_ini.c - see model_ini.h. One table lists the keys; the rest is its interpreter. */
 #include "model_ini/model_ini.h"
 

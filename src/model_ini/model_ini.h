@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_ini.h - the model part of train.ini as typed structs: each value with its line, before
  * nn_graph_load checks whether the layers fit together.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_ini_data.c - what the keys of [data] stand for: the vocabulary file, the schema. */
 #include "model_ini/model_ini_internal.h"
 

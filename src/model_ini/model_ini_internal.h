@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_ini_internal.h - shared by model_ini.c (the sections) and model_ini_data.c (what [data]
  * stands for). */
 #pragma once

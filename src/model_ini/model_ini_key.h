@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_ini_key.h - a query about train.ini that only src/nn needs. */
 #pragma once
 

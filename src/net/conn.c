@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conn.c - the life of a connection: connect, handshake, read, close. send.c sends. */
 #include "net/conn.h"
 

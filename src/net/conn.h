@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conn.h - a connection that carries frames over libuv: TCP, with the handshake that proves the
  * job's key and with sealed bytes after it (seal.h), or a trusted pair of streams (unix socket,
  * pipes, stdin/stdout).

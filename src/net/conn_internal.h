@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conn_internal.h - shared by the files of src/net: the connection's struct and its helpers. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* host_alive.c - detects that the host at the other end is gone. See conn.h. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

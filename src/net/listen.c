@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listen.c - accepts connections, and finds a free port without a race for it. */
 #include <sys/resource.h>
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seal.c - see seal.h.
  *
  *     socket --> in: |..given..|  record  |  record  | part of a record |..space..|

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seal.h - the sealed byte stream of a connection. After the handshake a connection is a sequence
  * of Noise transport messages in each direction, each after its length as Noise recommends. The
  * length has a tag of its own, so that nobody is made to wait for bytes that do not exist:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* send.c - queues frames. Without a seal, bytes that the kernel takes at once are never copied. */
 #include "net/conn_internal.h"
 

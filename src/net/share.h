@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* share.h - shared memory for both directions of a connection within a machine (arena.h).
  *
  *     connector                          acceptor

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tune.c - socket options of a connection. All of them are hints; without them a connection is only
  * slower. */
 #include <netinet/in.h>

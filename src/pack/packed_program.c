@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* packed_program.c - see packed_program.h. */
 #include "pack/packed_program.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* packed_program.h - an executable that is stored packed (one zstd frame with content size and
  * checksum) beside the place where it will run. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blake2b.c - see blake2b.h. For little-endian machines only, like all of the seed. */
 #include "seed/blake2b.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blake2b.h - BLAKE2b-256 without a libc. A test compares it with libsodium's crypto_generichash.
  */
 #pragma once

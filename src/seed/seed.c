@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seed.c - the forerunner of the agent on a node without an agent: a program of some kB. It
  * receives the packed agent from a neighbour that is receiving it too, or from paddlectl; checks
  * each chunk against the hash that paddlectl sent; and forwards the chunk at once.

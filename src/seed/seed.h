@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* seed.h - the protocol between launcher and seed, included by both. The specification is
  * docs/protocol.md, "The seed". */
 #pragma once

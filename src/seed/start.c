@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* start.c - the entry point of the seed: without a libc it reads the kernel's stack itself. */
 #include "seed/start.h"
 

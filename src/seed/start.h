@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* start.h - the function that start.c calls. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sys.h - the system calls of the seed, without a libc: with a libc the static program has 700 kB,
  * without it 8 kB. Each call returns the kernel's result: a number, or -E*. With SEED_LIBC (for
  * sanitizers) the calls go through libc's syscall(). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpus.c - see cpus.h. */
 #include "thread/cpus.h"
 

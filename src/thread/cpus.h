@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cpus.h - the CPUs that a process may use, and how they form physical cores and NUMA nodes.
  *
  *     DIR/cpu/cpuN/{online, topology/thread_siblings_list}   hyperthreads of one core

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* latch.c - see latch.h. */
 #include "thread/latch.h"
 

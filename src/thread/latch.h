@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* latch.h - a counter that only grows, and threads that wait until it is large enough: start, end
  * and barrier of threads that work in short runs.
  *

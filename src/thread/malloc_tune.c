@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* malloc_tune.c - see malloc_tune.h. */
 #include "thread/malloc_tune.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* malloc_tune.h - tunes malloc for programs that move much data through buffers of up to some
  * megabytes. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_memory.c - see page_memory.h. */
 #include "thread/page_memory.h"
 

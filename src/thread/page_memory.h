@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_memory.h - memory in huge pages where the kernel has them: a random row of a large table
  * then costs one TLB miss, not two. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c - see pool.h. The head of a block has its size; the free blocks of a size class form a
  * list through their heads.
  *

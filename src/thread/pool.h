@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h - a pool of large message buffers. Page faults of a fresh megabyte cost more than copying
  * it, and malloc returns large buffers to the kernel.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_later.c - see run_later.h. */
 #include "thread/run_later.h"
 

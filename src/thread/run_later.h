@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run_later.h - work that nobody needs to wait for, such as freeing much memory or slow system
  * calls. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* workers.h - a group of threads that another module owns. A module that has work takes this
  * callback and need not know the owner of the threads.
  *

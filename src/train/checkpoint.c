@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.c - saving; see checkpoint.h. resume.c is the other half. */
 #include "train/checkpoint_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.h - what a training job saves, and how it resumes.
  *
  *     save_dir/pass-00002                 the third pass is done: resume with the fourth

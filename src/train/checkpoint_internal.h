@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_internal.h - shared by checkpoint.c and resume.c. */
 #pragma once
 

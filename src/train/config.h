@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.h - train.ini as a trainer uses it: the network, the settings of the optimizer, and the
  * text, which goes into the model's manifest. All errors in the file are reported here with
  * file:line. `paddle_worker model` reports the same errors without training (src/conf/train_check.h

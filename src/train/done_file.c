@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* done_file.c - see done_file.h. */
 #include "train/done_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* done_file.h - done-files tell a serving system about saved models. They are written last, when a
  * model is complete on every server, each by rename.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* online.c - see online.h. */
 #include "train/online.h"
 

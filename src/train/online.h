@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* online.h - job = online: folders of data as they appear. Each folder is first used for testing,
  * then trained; models are saved on a schedule. docs/online.md.
  *

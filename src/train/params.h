@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params.h - the graph's parameters in this trainer: declared to the servers, with local buffers.
  *
  * Gradients are in sets. A set has a buffer for every parameter:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass.c - see pass.h. The loop of a pass:
  *
  *     read batch k+1 ─ wait for k's values ─ prefetch k+1's rows ─ forward, backward ─ step_end ─┐

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass.h - the training loop of a pass, and the evaluation of held-out data. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.h - what a trainer reports: lines for users on its standard output, events for the
  * launcher's live line.
  *

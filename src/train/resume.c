@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* resume.c - resuming a training job from a checkpoint; see checkpoint.h.
  *
  *     all         ps_models: the same list of checkpoints

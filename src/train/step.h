@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* step.h - one step of a trainer: forward and backward over its samples, and its contribution to
  * the sum of all trainers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainer.c - the jobs of a trainer: assemble, run, release. */
 #include "train/trainer.h"
 

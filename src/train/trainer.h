@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainer.h - the job of a trainer, from the options to the last saved model.
  *
  *     streams.c         batches: a share of each of this trainer's streams per step

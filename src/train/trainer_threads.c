@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_threads.c - see trainer_threads.h. */
 #include "train/trainer_threads.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trainer_threads.h - the threads of a trainer (trainer_count). Each thread has its own execution
  * buffers and evaluators and computes pieces of a batch. The values of parameters and the feed are
  * shared and only read.

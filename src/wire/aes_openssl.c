@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* aes_openssl.c - AES-256-GCM of OpenSSL, for long messages (see wire/noise.h). */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bodies.h - the JSON bodies of the messages between the agents of a job and its head, and of the
  * failures that they report. Each body is one list of rows: kind, field, least and most (of a
  * number; bytes of a text), value of a missing field. A list makes the struct, the table that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body.c - see body.h. */
 #include "wire/body.h"
 

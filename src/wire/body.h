@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body.h - reads and writes a JSON message body by a table of its fields: key, type, bounds and
  * default stand in one place. */
 #pragma once

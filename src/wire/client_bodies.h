@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_bodies.h - the JSON bodies of the messages between paddlectl and an agent, as tables of
  * rows like those of bodies.h. AG_STOP has the body of HD_STOP_JOB. Three bodies are read by name
  * and have no table: `spec` of AG_JOB_SETUP (job_spec.h), the facts that AG_CHECK answers, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* frame.c - the frame codec.
  *
  * The decoder has a staging buffer for headers and small bodies. When at least DIRECT bytes of a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* frame.h - the frame format of every byte stream of this system: ssh channels, unix sockets, pipes
  * and TCP. docs/protocol.md is the specification; this is the codec.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handshake.c - the state machine of one handshake: bytes in, bytes out, no sockets. */
 #include "wire/handshake.h"
 

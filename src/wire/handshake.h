@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* handshake.h - mutual authentication with the job's key, and the keys of a sealed connection.
  *
  *     connector                                     acceptor

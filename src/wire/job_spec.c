@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_spec.c - see job_spec.h. */
 #include "wire/job_spec.h"
 

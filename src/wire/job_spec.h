@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_spec.h - the settings of a job that paddlectl sends to every agent, as one table: fields of
  * the object `spec` of AG_JOB_SETUP. A new setting is a field here and a row in job_spec.c; if the
  * row names an option of conf.ini, paddlectl sends that option's value. */

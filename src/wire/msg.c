@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* msg.c - names of the message types. */
 #include "wire/msg.h"
 

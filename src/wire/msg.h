@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* msg.h - the table of all message types. docs/protocol.md describes each type; a test compares the
  * two lists. Numbers are never reused.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* noise.c - see noise.h. Names in comments are those of the Noise specification. */
 #include "wire/noise.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* noise.h - the cryptography of a connection: the Noise protocol framework, revision 34, with the
  * pattern NNpsk0, X25519, BLAKE2b, and AES-256-GCM or ChaCha20-Poly1305.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """checks.py - what must hold after each scenario. INVARIANTS lists the checks in their order.
 
 A check takes a Scenario (scenario.py) that has ended, and yields a text for each violation.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cluster.py - the hosts of the fault tests: machines in network namespaces (tests/support/
 netns-fixture), or sshd's on 127.0.0.x (sshd-fixture) where namespaces are not allowed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scenario.py - the tables FAULTS and POLICIES, and one scenario: a small training under paddlectl,
 one or two faults, and what then is there."""
 import glob

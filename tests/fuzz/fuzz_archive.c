@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_archive.c - a workspace that is an archive (tar, packed or not): listed, hashed and read. An
  * archive that is accepted is a package whose every object reads as its id says. (libarchive reads
  * the archive's format; it is built without the fuzzer.)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_bodies.c - libFuzzer: JSON bodies (wire/bodies.h, wire/client_bodies.h, wire/job_spec.h). A
  * body that is accepted is written and accepted again, with the same result. */
 #include "wire/client_bodies.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_boot.c - what a login on a host prints before the agent's frames: start-up files, the
  * bootstrap's lines, the seed's lines. In pieces of any size it is the same.
  *

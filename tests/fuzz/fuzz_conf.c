@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_conf.c - conf.ini, options of the command line with --set, PADDLE_INIT_* of the environment.
  * Whatever is accepted prints as text that is accepted again, with the same result.
  *

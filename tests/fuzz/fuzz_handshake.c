@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_handshake.c - the Noise handshake with somebody on the path, who changes, exchanges, repeats
  * and invents messages. If both ends open, each has read what the other one said, and their
  * ciphers are a pair; an end without the key never opens.

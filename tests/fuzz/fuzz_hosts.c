@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_hosts.c - lists of hosts, groups, [host ...] sections, `hosts = @file`, roles and --node.
  * Hosts that are accepted are distinct, and each is read again as it is written.
  *

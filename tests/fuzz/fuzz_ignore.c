@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_ignore.c - .paddleignore and the patterns in it.
  *
  * Parts: .paddleignore of the top, the one of the folder "a", then paths. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_kept.c - files of a job's folder, which the processes of the job may have changed, as an
  * agent reads them: result.json, passes, nodefile; the events of a trainer; the file with the key.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_known_hosts.c - known_hosts files. A key that was added for a host is known for it, unless
  * the file revokes it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_load.c - a server thread loads a saved model or a checkpoint (PS_LOAD), and trains a step
  * with what it has then.
  *

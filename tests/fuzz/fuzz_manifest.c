@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_manifest.c - libFuzzer: records of objects, roots, indexes and leaves against arbitrary
  * bytes. What a leaf's reader hands on must hold to the rules, whatever the bytes were. */
 #include "pack/object/manifest.h"

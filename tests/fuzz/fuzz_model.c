@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_model.c - a saved model's folder: manifest and parts as PS_LOAD, infer, export and the
  * agents read them. Rows and values that are handed out are in memory, and equal in every way in
  * which they can be read.

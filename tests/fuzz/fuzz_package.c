@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_package.c - a package whose source is hostile: the objects have the right ids, and their
  * contents are arbitrary. Nothing appears outside of the target, and a refused package leaves
  * nothing there.

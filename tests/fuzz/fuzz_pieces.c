@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_pieces.c - data files on demand: the pieces that one node says a file has, and the list of
  * files that a client gives node 0. Pieces that are accepted are inside the file, in order, and
  * write as they were.

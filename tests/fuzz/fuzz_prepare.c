@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_prepare.c - `paddlectl prepare` and `paddlectl split` read the input as a text. Their
  * output files have as many lines as they report. A dictionary that was read is printed as it was,
  * except for the ends of its lines.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_reader.c - any bytes as a data file: read to the end in every format, plain or packed, and
  * again from a position in the middle, which must give what followed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_seal.c - sealed records with a known key and somebody on the path: what arrives is the
  * beginning of what was sent, whatever he does.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_seed.c - libFuzzer: a seed (src/seed) on a kernel of the fuzzer's own, which says what is
  * ready, what comes, and what fails.
  *

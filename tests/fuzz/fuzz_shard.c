@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_shard.c - libFuzzer: arbitrary messages of two declared trainers against one server thread's
  * logic, arbitrary declarations against their reader, and arbitrary bytes against the reader of
  * every body: what is accepted must be what the put_ function writes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_share.c - libFuzzer: one end of a connection within a machine, whose peer says anything
  * about shared memory, and writes anything into the memory that it shares.
  *

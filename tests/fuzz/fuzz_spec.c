@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_spec.c - AG_JOB_SETUP's body and HD_START's variables as the agent of a node reads them, and
  * the environment that its processes get.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_ssh_config.c - what we read of OpenSSH's configuration: the lines that decide whether
  * `ssh -G` is asked, and its answer. (The meaning of the files is read by ssh.)
  *

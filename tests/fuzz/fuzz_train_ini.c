@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_train_ini.c - train.ini as the trainer reads it: [train], --set, data, layers, costs,
  * evaluators, optimizer, vocabulary_file and counts.
  *

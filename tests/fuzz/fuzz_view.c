@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_view.c - what a hostile node sends of its logs and events: frames of AG_LOG through the
  * merger, lines as text for a terminal and as JSON, events of trainers as progress. No line is torn
  * or doubled, and nothing but tabs, newlines and colours reaches a terminal.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire.c - libFuzzer: the frame decoder and both ends of the handshake against arbitrary
  * bytes.
  *

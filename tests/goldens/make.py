@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """make.py BIN OUT - remakes the goldens (`make goldens`): the first 50 costs of each model of models.py by PyTorch, and then that of
 the same data as test data.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The models of the goldens: data and train.ini of each, made up from a fixed seed with the standard library alone.
 
 `models.py OUT` writes OUT/NAME/train.ini and OUT/NAME/train-0000k for every model; compare.py and make.py import the rest.

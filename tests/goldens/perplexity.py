@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """perplexity.py BIN OUT - remakes OUT/wordnet.perplexity (`make goldens`): what the word2vec template's network reaches in PyTorch on
 held-out glosses of WordNet.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim.h - a job in one process, on a simulated clock and network: paddlectl, an agent on each node,
  * and the processes that the agents start.
  *

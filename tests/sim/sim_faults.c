@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_faults.c - what a seed decides: the job, the network, and which faults come when. */
 
 #include "agent/core/roles.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_host.c - what a machine has besides processes and a network: the job's files, addresses, the
  * start of an agent; and on paddlectl's machine the hosts and the packages. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_loop.c - the clock, the queue of events, and what the product uses of libuv. An event belongs
  * to an actor; events of a stopped actor wait. Events at one time come in the order in which they
  * were made. */

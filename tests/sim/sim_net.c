@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_net.c - streams of bytes between machines. The bytes of one direction keep their order; those
  * of different connections do not. A cut holds bytes back, as TCP does, until the cut is over or
  * somebody gives up; a lost packet comes late; a reset drops what is on the way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_net.h - a stream of bytes between two machines, as sim_net.c and sim_transport.c see it. */
 #pragma once
 #include "launcher/transport/transport.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_proc.c - the processes that agents start: what fork, signals, waitpid and a listening port
  * do.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_terminal.c - what paddlectl shows: its view and its writes to stdout and stderr. Each line of
  * a process must be shown once and in its order. */
 

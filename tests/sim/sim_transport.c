@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sim_transport.c - paddlectl's stream to a node (launcher/transport/transport.h): the login, the
  * start of an agent, and the relay to it. */
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """arena.py - the hosts of the soak test: sshd's on 127.0.0.x, or network namespaces whose links can be cut."""
 import os
 import random

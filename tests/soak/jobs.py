@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """jobs.py - the jobs of the soak test: two workspaces, a job under paddlectl, and jobs that must not notice anything.
 
 own    our parameter servers and trainers on a small text; equal runs give equal bits, so its outputs are compared by hash

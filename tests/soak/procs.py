@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """procs.py - the processes of this machine, and which of them belong to a job.
 
 A process is named by (pid, start time): a number that was used again is another process. It belongs to a job when the job's id

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """rounds.py - one round: start a job, wait for a random moment of a random phase, kill something, and look at what remains."""
 import glob
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """soak.py - random kills of every part of a job, at random moments of every phase, and what remains afterwards: nothing.
 
 After attach_lease plus 2 s no process of the job is alive and its ports are closed; paddlectl has ended, with a status that

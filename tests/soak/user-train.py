@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A user's trainer with the habits that leave processes behind: children that ignore TERM, that leave the session, that fork
 twice and forget their environment, and one that is another process four times a second. Each notes its pid and start time in
 SOAK_PIDS. It works for SOAK_WORK_S seconds, writes an output and ends; then nothing of it may stay either."""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """apply_examples.py FILE DIR - applies the examples of FILE (CONTRIBUTING.md) to the tree DIR: code blocks
 below "New file `PATH`:" and below "In `PATH`, after|before the line with `TEXT`:". Prints each path."""
 import os

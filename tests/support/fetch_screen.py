@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """fetch_screen.py PADDLECTL JOB - tests the progress of fetch, and the last lines of run, on
 terminals of 140, 80 and 40 columns. Runs in a folder with conf.ini; JOB has a pass of 40 MB. See
 fetch_pass.sh."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hostile_node.py PADDLECTL [NAME...] - run by hostile_node.sh in a folder with conf.ini."""
 import json
 import os

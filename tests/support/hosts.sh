@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # hosts.sh - sourced after lib.sh: the nodes of a test, which are removed at its end.
 #
 #   ssh_hosts N             N sshds on 127.0.0.x (sshd-fixture, with its SSHD_FIXTURE_* variables);

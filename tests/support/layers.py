@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """layers.py OBJECTS [WAITING FOLDER]... - checks the sources below the current folder against the
 table of the section "Layers" in docs/design.md. tests/integration/source/layers.sh lists the rules.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # lib.sh - sourced by tests/integration/*/*.sh: a scratch folder, processes that always end, and
 # checks that print the observed values.
 #

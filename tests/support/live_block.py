@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """live_block.py PADDLECTL - tests the live block of `paddlectl run` on a terminal.
 
 Runs in a folder with conf.ini (three local nodes) and a workspace. The trainers take a step

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """For tests that kill: processes that try to escape, the processes that must end them, and checks
 for remaining processes."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A user's own parameter server, for tests: listens on its endpoint until it gets a signal."""
 import os
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """record_proxy.py - somebody on the path of a connection, without the job's key.
 
     record_proxy.py LISTEN_IP TARGET_IP PORT[,PORT...] DEED DIRECTION RECORD LOG

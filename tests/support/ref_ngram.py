@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """ref_ngram.py - an independent version of the word2vec demo's network, data order and optimizer,
 in numpy and float64.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """same_tree.py TREE OTHER...: compares names, kinds, modes, times, links and contents of folders.
 
 Prints the differences; the exit status is 1 if there are any."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A terminal for tests: runs a command on a pty, and keeps the contents of its screen.
 
     s = Screen(["paddlectl", "run"], cols=80, rows=24)

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """terminal.py PADDLECTL PART - tests what a person sees at a terminal. See launch_terminal.sh: it
 runs in a folder with conf.ini (three local nodes) and the workspaces ws and large."""
 import glob

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trainer for tests of the terminal (launch_terminal.sh): takes a step, with an event and a log
 line, whenever the number in the file $GO has grown. It ends with the status in $GO.end."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tiny_model.sh - a small train.ini, and data, for tests of everything except the network. The data
 # are lines "x y" in data/*; the model predicts y from x.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures word vectors, with its own readers of word2vec's text and binary formats.
 
   word_vectors.py loss IN OUT COUNTS TEXT...   mean loss of negative sampling over the pairs of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callback.c - see callback.h. One connection at a time waits for paddlectl; each command has one
  * of its own. */
 #include "agent/callback/callback.h"

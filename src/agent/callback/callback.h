@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callback.h - the program that `launch` (mpirun, srun) starts on each node: it calls paddlectl
  * back, and runs commands for it.
  *

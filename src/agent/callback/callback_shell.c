@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callback_shell.c - see callback_shell.h. Both directions are bounded: a slow reader stops the
  * other end. */
 #include "agent/callback/callback_shell.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callback_shell.h - a command of /bin/sh whose standard streams are a connection to paddlectl:
  * CB_OUT in both directions, CB_ERR, CB_EOF, CB_END. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.c - see client.h. Only this file knows the fields of a client. */
 #include "agent/client/client.h"
 

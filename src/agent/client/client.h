@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.h - the clients of an agent: connections whose frames go to services.
  *
  *     client.c ──request──▶ service.handle ──client_send──▶ client.c

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.c - AG_FETCH: sends a folder of the job to a client as a package of objects. The client
  * asks for the objects that it lacks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.h - AG_FETCH: sends a folder of the job to a client. */
 #pragma once
 

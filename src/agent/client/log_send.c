@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log_send.c - see log_send.h. Backpressure: a slow client has at most about HIGH_WATER bytes
  * queued here, and at most its window unacknowledged. All other bytes stay in the files. */
 #include "agent/client/log_send.h"

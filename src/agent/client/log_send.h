@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log_send.h - log subscriptions: sends the bytes of log files to each subscribed client, from the
  * offset that the client asked for. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.h - AG_MODELS: the saved models in the job's output folder, and on node 0 the tests that
  * compare passes. */
 #pragma once

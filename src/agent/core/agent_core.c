@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent_core.c - see agent_core.h. */
 #include "agent/core/agent_core.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent_core.h - the state that every part of an agent shares: the loop, the folders, the log, the
  * executable's hash and the mode.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_data.c - see kept_data.h. */
 #include "agent/core/kept_data.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_data.h - the package of data files, between its arrival and the set-up of the job. It holds
  * the package's root object and a lock on its catalog. Without the lock, `clean` would remove the
  * catalog as one without a tree. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* msg.c - see msg.h. */
 #include "agent/core/msg.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* msg.h - frames whose section 0 is a JSON object: sending, parsing, and reading fields with
  * bounds. */
 #pragma once

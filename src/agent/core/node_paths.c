@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_paths.c - see node_paths.h. */
 #include "agent/core/node_paths.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_paths.h - the files of a node (docs/design.md, "On a node"), and the creation of a job's
  * folder.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passes.c - see passes.h. */
 #include "agent/core/passes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passes.h - what a job's trainers report of its passes: the events "test" and "saved". Node 0
  * keeps them in JOB/passes, one JSON object a line, so they outlive the job and its rotated logs.
  *

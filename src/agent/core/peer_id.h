@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_id.h - the identity of this agent towards the other agents of its job, and its proof. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* result.c - see result.h. */
 #include "agent/core/result.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* result.h - the result of a job on this node: result.json, which outlives the agent. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roles.c - see roles.h. */
 #include "agent/core/roles.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* roles.h - the roles and ranks of the nodes in an attempt of a job, and how they move when a node
  * is lost. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source_link.c - see source_link.h. */
 #include "agent/core/source_link.h"
 

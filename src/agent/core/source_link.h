@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source_link.h - the connection to another node's agent from which this one takes objects. The
  * addresses of the node are tried in turn, until one proves the key. Payloads are sealed (seal.h).
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spec.h - a node's part of a job, read from AG_JOB_SETUP. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_asks.c - the sockets over which trainers ask their agent for data files.
  *
  * PADDLE_DATA_FD is a stream socket. A trainer sends {u32 n, u32 id, n bytes of a path}. id 0 means

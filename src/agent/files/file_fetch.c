@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_fetch.c - see file_fetch.h: the head's answers, clients' messages, start and end of the
  * service. file_want.c has the wanted files, file_known.c the known files and holders. */
 #include "agent/files/file_fetch_internal.h"

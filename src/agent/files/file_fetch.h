@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_fetch.h - data files on demand. If a trainer opens a data file that is not in its workspace,
  * the agent fetches the file from another node or from the launcher. Only for jobs whose data files
  * are a package separate from the workspace.

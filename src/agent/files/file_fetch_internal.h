@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_fetch_internal.h - types and functions shared by file_fetch.c (the service), file_want.c
  * (wanted files) and file_known.c (known files). */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_here.c - data files in the job's workspace. Links are never followed, so no file outside the
  * workspace is read or written. */
 #include "agent/files/file_fetch.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_index.c - the head's list of the job's separately sent data files: the id and the holders of
  * each file. */
 #include "agent/files/file_fetch.h"

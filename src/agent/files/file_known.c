@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_known.c - the data files that came here, and on the head the holders of a file. See
  * file_fetch.h. */
 #include "agent/files/file_fetch_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_pull.c - pulls one data file from one source at a time: a node's agent or the launcher. The
  * source first sends the list of the file's pieces, which must match the file id. Then it sends the
  * objects in order. Each object is compared with its id and written to a temporary file (`aside`).

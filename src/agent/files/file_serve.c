@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_serve.c - nodes that take data files from this node. Each connection asks for one file, gets
  * the list of its pieces, and then gets the objects that it asks for. An object is read from the
  * workspace and compared with its id, because the job may have changed the file. At most TAKERS

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_want.c - wanted data files that are not on this node: their waiting trainers, and the
  * sources that are tried in turn. See file_fetch.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* election.c - see election.h. */
 #include "agent/head/election.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* election.h - which node is the head of a detached job. Without paddlectl, a majority of the job's
  * voters decides. Pure logic without I/O: the caller passes messages and the time, in milliseconds
  * of a clock that only goes forward. job_vote.c has the connections.

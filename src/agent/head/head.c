@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head.c - see head.h. The states are a table; only head_enter writes the state. head_ask.c has the
  * requests to nodes, head_messages.c their answers and events, head_fail.c failures and restarts,
  * head_lost.c lost nodes. */

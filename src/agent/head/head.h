@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head.h - the coordinator of a job, on one node: one state machine over all nodes.
  *
  *   idle ─▶ connecting ─▶ probing ─▶ binding ─▶ pservers ─▶ trainers ─▶ ending ─▶ closing ─▶ over

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_ask.c - the head's requests to a node in each state. NULL means that there is no request for
  * the node. */
 #include "agent/head/head_internal.h"

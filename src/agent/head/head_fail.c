@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_fail.c - finds the first failure, and decides whether the job is restarted after it. Most
  * failures are consequences of the first one: a trainer lost its pserver, or a pserver its
  * trainers. Such failures are counted and not reported. */

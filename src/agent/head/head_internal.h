@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_internal.h - types and functions shared by head.c (states and messages), head_ask.c
  * (requests), head_fail.c (failures, restarts) and head_lost.c (lost nodes). */
 #pragma once

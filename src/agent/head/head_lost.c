@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_lost.c - nodes whose connection broke, and a head that takes a lost head's part. A node may
  * join again within the lease. After the lease it has ended its processes, and the head counts it
  * as lost. If the job may be restarted, it continues without the node; otherwise it fails. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* head_messages.c - answers and events of the nodes: what each message changes in the head. head.c
  * has the states that follow. */
 #include "agent/core/msg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* addrs.c - the addresses of this node (facts.h). The static node programs resolve no names: all
  * addresses are numbers. */
 #include <arpa/inet.h>

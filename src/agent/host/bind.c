@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bind.c - see bind.h. */
 #include "agent/host/bind.h"
 

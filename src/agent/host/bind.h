@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bind.h - divides a machine's CPUs among the processes of a node. A process gets whole physical
  * cores or whole NUMA nodes, in proportion to its threads. With BIND_AUTO, all processes of a node
  * get the node's part of a machine that several nodes share.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* facts.c - see facts.h; addresses are in addrs.c. */
 #include "agent/host/facts.h"
 

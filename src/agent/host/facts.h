@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* facts.h - facts about the agent's node: hardware, addresses, names. */
 #pragma once
 

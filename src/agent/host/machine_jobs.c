@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine_jobs.c - see machine_jobs.h. */
 #include "agent/host/machine_jobs.h"
 

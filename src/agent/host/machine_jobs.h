@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine_jobs.h - the jobs of all users on this machine, and who came first.
  *
  * Each agent of a job has a ticket: a listening unix socket with an abstract name,

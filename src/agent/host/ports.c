@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ports.c - see ports.h. */
 #include "agent/host/ports.h"
 

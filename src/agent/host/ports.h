@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ports.h - free ports, reserved until the program that needs them starts.
  *
  * Our own program inherits its port as a bound socket. A user's own program binds its port itself,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logs.c - see logs.h. */
 #include "agent/logs/logs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logs.h - a node's three log streams. Each stream is a series of files, with an index of the times
  * at which the bytes came.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logs_internal.h - types and functions shared by logs.c (appending, reading) and logs_rotate.c
  * (the files). */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* logs_rotate.c - the files of a stream: finding and rotating them.
  *
  * A rotation is a sequence of steps. logs_open understands the state after each step:

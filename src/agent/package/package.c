@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package.c - a package: turns of work, the messages after them, start and end. See package.h. */
 #include "agent/package/package.h"
 

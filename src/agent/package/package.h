@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package.h - packages that come as objects (DS_*). Each DS_BEGIN of a client creates a struct
  * package, which lives until the client leaves.
  *

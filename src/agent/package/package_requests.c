@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package_requests.c - a client's requests about packages: DS_BEGIN, DS_SOURCE, DS_OBJECT,
  * DS_ABORT. DS_SERVE is in package_serve.c. */
 #include "agent/package/package.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package_serve.c - the port where other nodes take a client's packages from this node, and the
  * connections of these nodes. */
 #include <sodium.h>

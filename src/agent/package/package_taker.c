@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package_taker.c - a node that takes a package from this node: messages to it, and its end. See
  * package.h. */
 #include "agent/package/package.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* package_work.c - one turn of work of a package, on a thread of the pool. It checks and writes
  * records, continues the assembling, and answers takers. See package.h. */
 #include "agent/package/package.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* env.c - see env.h. */
 #include "agent/process/env.h"
 

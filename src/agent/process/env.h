@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* env.h - the environment of a process of the job; docs/design.md, "On a node".
  *
  *     the agent's own, without PADDLE_*, OPENBLAS_*, SSH_*, CPU_NUM and the names set below

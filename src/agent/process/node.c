@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node.c - see node.h: messages, starts, exits. node_bind.c has HD_BIND, port_ready.c the ready
  * checks, process_end.c the end, node_report.c the reports about processes. */
 #include "agent/process/process_tree.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node.h - the job on this node: ports, processes, their logs, their end. The head's messages
  * control the node, over TCP or within node 0. The node answers with messages.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_bind.c - HD_BIND: binds the ports of this node's processes, and divides the CPUs. */
 #include <sys/socket.h>
 

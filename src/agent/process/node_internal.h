@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_internal.h - types and functions shared by the files of node.h: node.c, node_role.c,
  * node_bind.c, node_report.c, port_ready.c and process_end.c. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_report.c - reports about this node's processes: to the head in HD_JOIN, and in AG_STATUS. */
 #include "agent/core/msg.h"
 #include "agent/process/node_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node_role.c - the resources of a role on this node (sockets, claims on ports, a process) and
  * their release. */
 #include "agent/process/node_internal.h"

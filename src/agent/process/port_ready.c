@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* port_ready.c - a pserver is ready when its port accepts a connection; the same holds for a user's
  * own program. The time between two tries grows from 5 ms to 200 ms: a fast start is noticed at
  * once, and a slow start costs little. */

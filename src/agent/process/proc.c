@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proc.c - see proc.h. A process is started by fork and exec, because uv_spawn can't set the
  * parent-death signal. Between fork and exec only async-signal-safe functions are called, because
  * threads of the pool may hold any lock. */

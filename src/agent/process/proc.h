@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* proc.h - one supervised process of the job. It runs in a process group of its own. Its output and
  * its events are read through pipes. Its end is reported once.
  *

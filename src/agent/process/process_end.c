@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_end.c - node_end: sends TERM to every descendant of the agent, and KILL after the grace
  * period, until no process is left. A stop spares the pserver at first. The agent is a sub-reaper:
  * it has no descendants exactly when it has no child. That holds even if the processes created

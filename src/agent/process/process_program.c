@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_program.c - see process_program.h. */
 #include "agent/process/process_program.h"
 

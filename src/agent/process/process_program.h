@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_program.h - the cached worker is run only if its bytes are those that the client named
  * over ssh. The check reads the whole file on a thread, while the agents connect. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_tree.c - see process_tree.h. */
 #include "agent/process/process_tree.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_tree.h - the descendants of a process, read from /proc. The processes of a job are found
  * by descent, never by name.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - see check.h: the facts. A fact that can't be determined is left out or empty. */
 #include "agent/report/check.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.h - the requests of `paddlectl check`: facts about the node, the state of root_dir, and the
  * peers that the node reaches.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_net.c - see check.h: ports and peers. Probes (probe.h) prove a key that the client created
  * for this check. */
 #include <sodium.h>

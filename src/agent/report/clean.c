@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clean.c - see clean.h. */
 #include "agent/report/clean.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clean.h - AG_CLEAN removes the remains of earlier jobs under a root_dir.
  *
  *     ROOT/JOB...              kept: running jobs, jobs of the last minute, and the `keep` newest

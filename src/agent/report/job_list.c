@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_list.c - see job_list.h. */
 #include "agent/report/job_list.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_list.h - AG_LIST: the jobs under a root_dir. AG_STATUS: the state of this agent's job. */
 #pragma once
 

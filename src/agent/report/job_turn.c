@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_turn.c - see job_turn.h.
  *
  * A job that does not wait takes a running ticket and hears of the others. A job that waits takes a

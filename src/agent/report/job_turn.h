@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_turn.h - other jobs on this machine, and this job's turn: AG_TURN. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* orphans.c - see orphans.h. */
 #include "agent/report/orphans.h"
 

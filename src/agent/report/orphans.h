@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* orphans.h - lost jobs, whose agent and guardians were all killed. Finds their processes by the
  * job's id in the environment, and ends them. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c - see probe.h. */
 #include "agent/report/probe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* probe.h - finds out which addresses of a node lead to its agent.
  *
  * All addresses are tried at the same time, each with a complete handshake. The handshake proves

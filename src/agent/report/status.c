@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.c - see status.h. */
 #include "agent/report/status.h"
 

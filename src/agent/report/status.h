@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* status.h - the state of a job on this node, during and after its run: AG_STATUS, and the rows of
  * AG_LIST.
  *

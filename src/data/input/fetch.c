@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.c - see fetch.h. The requests are those that src/agent/files/file_asks.c reads. Only one
  * thread at a time waits for an answer. A thread sends a prefetch request before it queues for its
  * turn, so that the files of all threads are fetched at the same time. */

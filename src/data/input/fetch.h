@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fetch.h - requests for data files that are not on this node (data_layout = dispatched). A request
  * goes to the node's agent over PADDLE_DATA_FD; the agent (src/agent/files) fetches the file from
  * another node. Any thread may call these functions. A blocking call returns when the agent

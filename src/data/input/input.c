@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* input.c - see input.h. */
 #include "data/input/input.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* input.h - the bytes of a data file, plain or packed with gzip or zstd. The first bytes of the
  * file tell the packing; the name does not matter. Offsets count unpacked bytes. Memory is bounded.
  * One thread at a time. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lines.c - see lines.h. */
 #include "data/input/lines.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lines.h - reads a file line by line with bounded memory and exact offsets (of unpacked bytes, see
  * input.h). Used by the readers of samples and by the commands that prepare data. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* categories.c - see categories.h. Lines are split into columns as the reader splits them. Columns
  * that are not categories are copied unchanged. */
 #include "data/prepare/categories.h"

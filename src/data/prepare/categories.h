@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* categories.h - the category columns of lines of data. First the values are counted, then the
  * columns are rewritten with the resulting dictionaries.
  *

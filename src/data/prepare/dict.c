@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dict.c - see dict.h. A hash table (open addressing, linear probing, at most half full) of
  * entries; the spellings follow one another in a buffer. */
 #include "data/prepare/dict.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dict.h - dictionaries of words: count words, drop rare ones, give out ids, write and read back.
  *
  * dict.txt has one word per line; the line number from 0 is the word's id. Ids 0, 1 and 2 are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prepare.c - paddlectl prepare for texts: read, shuffle, hold out, count, encode, deal.
  *
  * The whole text is in memory: words between single blanks, a NUL after each line. The dictionary

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prepare.h - texts into what the trainers read: dictionary, ids, shards. The work behind two
  * subcommands, which only parse options, call these functions and print the counts. (For files of
  * samples `prepare` uses records.h.)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* records.c - see records.h. Each pass over the files calls one function for every good line: to
  * count it, to count its categories, or to deal it. */
 #include "data/prepare/records.h"

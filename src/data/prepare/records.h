@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* records.h - data files of samples into shards: `paddlectl prepare` for all formats but texts.
  *   files ─▶ lines, tried with the parser ─▶ train or test ─▶ categories rewritten ─▶ shards
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shards.h - a set of files PREFIX-00000, PREFIX-00001, ... in one folder. Lines are dealt to them
  * round-robin. All files appear at the end, or none. A file is open only while its buffer is
  * written, so that the number of shards is not limited by descriptors. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* split.c - paddlectl split: lines dealt round-robin to shards, or to held-out shards. */
 #include "data/read/shuffle_buffer.h"
 #include "data/input/lines.h"

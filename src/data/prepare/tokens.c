@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokens.c - see tokens.h. Bytes outside ASCII separate words in `words` and are part of words in
  * `blanks`. */
 #include "data/prepare/tokens.h"

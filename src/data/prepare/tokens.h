@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokens.h - two tables of named functions: how to find the text in a line, and how to split a text
  * into words. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_list.c - see file_list.h. */
 #include "data/read/file_list.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_list.h - the job's list of data files on nodes that do not hold them all. With data_layout =
  * dispatched a node gets only the files of its streams. The stream of a file is its position in the
  * whole list (reader.h). Therefore the list travels in the workspace, and patterns are matched

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c - the job's list of data files. */
 #include <glob.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipe.c - see pipe.h. One mutex per pool suffices: it is taken only a few times for each block of
  * 128 KiB. */
 #include "data/read/pipe.h"

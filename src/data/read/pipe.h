@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipe.h - prefetch of blocks: the threads of a pool read and parse the blocks of a stream ahead;
  * the caller takes them in the order of the stream.
  *   source ──fill: one thread at a time──▶ ring of blocks ──parse: several threads──▶ take in order

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pos.c - a reader's position as text. */
 #include "data/read/reader.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reader.c - see reader.h. The reader takes the blocks of a pipe in order; a block knows the
  * position of each of its samples. */
 #include "data/read/reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reader.h - a stream of samples: the files of the stream, read in order, shuffled within a bounded
  * buffer.
  *

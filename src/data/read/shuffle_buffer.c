@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shuffle_buffer.c - see shuffle_buffer.h. */
 #include "data/read/shuffle_buffer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shuffle_buffer.h - lines (or records) in memory, to be returned in another order. */
 #pragma once
 

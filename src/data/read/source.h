@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source.h - cuts the files of a stream into blocks of whole lines, in order. One thread at a time.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* source_idx.c - pairs of idx files: images (unsigned bytes of two or more dimensions) and their
  * labels (unsigned bytes). All numbers are big-endian.
  *

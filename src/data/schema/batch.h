@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch.h - samples on their way from a reader to the network: plain arrays, one set per field.
  *
  * A separate header, because src/nn needs only this part of src/data. A field has one of three

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block.c - see block.h. */
 #include "data/schema/block.h"
 

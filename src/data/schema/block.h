@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block.h - a piece of a file on its way through the reader: first whole lines (or records), then
  * the samples in them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.c - the table of formats. */
 #include "data/schema/format.h"
 

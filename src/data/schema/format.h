@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.h - the table of formats: their fields, and how lines become samples. Only src/data
  * includes this header.
  *

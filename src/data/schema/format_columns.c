@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_columns.c - csv, tsv, criteo, movielens: splits a line into columns and gives each to the
  * fields that use it. */
 #include "data/schema/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_ids.c - lines of decimal ids between blanks: samples, sentences, or words and their
  * neighbours. */
 #include "data/schema/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_idx.c - parses a record of an idx file: the bytes of an image, then its label, as
  * source_idx.c puts them together. */
 #include "data/schema/block.h"

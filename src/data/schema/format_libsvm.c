@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_libsvm.c - "label index:value index:value ...", sparse or dense. "qid:N" is skipped; #
  * begins a comment. */
 #include "data/schema/block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse_plan.c - see parse_plan.h. */
 #include "data/schema/parse_plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse_plan.h - a schema prepared for parsing: which column goes to which field, salts, tables of
  * numbers. Immutable; shared by threads. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema.c - see schema.h. Settings are applied in a fixed order: format, the other keys of [data],
  * then the fields (schema_field.c). */
 #include "data/schema/schema.h"

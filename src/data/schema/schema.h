@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema.h - what train.ini says about the data: its format, columns and fields, checked and ready
  * for readers and the network.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema_field.c - fields: those that [data] names, their presets from the format, and the keys of
  * [field NAME]. Types are set first, then the other keys in the order of the table; then each field
  * is completed and checked. */

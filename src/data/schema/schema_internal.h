@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema_internal.h - shared by schema.c ([data], and the schema as a whole), schema_field.c
  * ([field NAME]) and schema_value.c (values of keys). */
 #pragma once

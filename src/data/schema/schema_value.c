@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema_value.c - values of the keys of [data] and [field NAME]. */
 #include "data/schema/schema_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arena.h - memory that two processes of one machine share, in one direction, for large sections of
  * frames. Instead of two copies by the kernel (a socket) there is one copy by the sender. The
  * receiver uses plain values in place, and copies what it checks (share.h).

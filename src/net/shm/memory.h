@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.h - memory of this process that another process on the same machine may map: a sealed
  * memfd, which has no name and therefore leaves nothing behind. The first NET_MEMORY_DATA bytes are
  * a header. It begins with a 16-byte secret, by which the other process recognizes the right

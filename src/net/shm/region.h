@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* region.h - memory of this process that peers on the same machine read in place: sections from
  * here are sent without a copy. A peer maps the whole region when both agree to share memory
  * (net_share). A frame then says where in the region a section is. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost.c - the table of costs. */
 #include "nn/graph/graph_internal.h"
 

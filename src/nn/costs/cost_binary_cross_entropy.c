@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost_binary_cross_entropy.c - fused with the sigmoid below it, so it is exact even where -log(y)
  * overflows. */
 #include "nn/graph/graph_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost_cross_entropy.c - fused with the softmax below it, so it is exact even where log(softmax)
  * has underflowed, and its gradient has no division. */
 #include "nn/graph/graph_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost_rank.c - rank (RankNet) of two scores; and sum, for layers that compute a cost themselves.
  */
 #include "nn/graph/graph_internal.h"

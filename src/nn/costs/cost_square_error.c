@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost_square_error.c - costs of the difference r = y - t from the label, summed over the values of
  * a sample. */
 #include "nn/graph/graph_internal.h"

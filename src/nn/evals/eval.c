@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval.c - the table of evaluators, and their common parts: see eval.h. */
 #include "nn/evals/eval.h"
 

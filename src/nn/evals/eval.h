@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval.h - the evaluators of train.ini. Their sums over all batches and all trainers are finished
  * once, to values.
  *

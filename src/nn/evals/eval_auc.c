@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_auc.c - the area under the ROC curve: of all pairs of a positive and a negative sample, the
  * share in which the positive has the larger output; ties count half. The area depends only on the
  * order of the outputs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_calibration.c - how well predicted probabilities agree with the labels.
  *
  *     ratio  sum of the predictions / number of positives; 1 is best

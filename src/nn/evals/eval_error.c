@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_error.c - the share of samples that are classified wrongly: by argmax of several outputs, or
  * by one output against the threshold. */
 #include "nn/evals/eval_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_internal.h - shared by eval.c and the evaluators: a row of the table, and the sums. */
 #pragma once
 

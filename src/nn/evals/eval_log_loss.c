@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_log_loss.c - the mean of -log of the label's predicted probability. Probabilities count as
  * at least 1e-7, the distance of a float32 from 1: a saturated output counts 16.1, not infinity. */
 #include "nn/evals/eval_internal.h"

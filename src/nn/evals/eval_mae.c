@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_mae.c - the mean of the absolute differences between output and label. */
 #include "nn/evals/eval_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_perplexity.c - exp of the mean of a cost that is -log of the label's probability. */
 #include "nn/evals/eval_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_precision_recall.c - precision, recall and F1 of the positive class.
  *
  *     precision  of the samples that are predicted positive, the share that is positive

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eval_rmse.c - the root of the mean of the squared differences between output and label. */
 #include "nn/evals/eval_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* admit.c - whether this machine can hold an execution of the graph, before memory is taken. */
 #include "base/memory_use.h"
 #include "nn/graph/graph_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alias_sampler.c - see alias_sampler.h. Place i gives its own index if the second number is at
  * most `keep`, otherwise `other`. */
 #include "nn/graph/alias_sampler.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alias_sampler.h - draws an index with a given probability in constant time: one table look-up,
  * two random numbers. Source: docs/sources.md#negative-sampling (Walker 1977, in Vose's form) */
 #pragma once

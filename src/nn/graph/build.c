@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* build.c - functions for the `shape` functions of layers: sizes, parameters (new, or shared by
  * name), and the fields that look up rows of tables. */
 #include "nn/graph/graph_internal.h"

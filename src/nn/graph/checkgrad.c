@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkgrad.c - see checkgrad.h.
  *
  * Noise: forward computes in float32, so a cost has a noise of about 1e-7 of the largest logit, and

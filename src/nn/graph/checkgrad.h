@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkgrad.h - compares gradients with finite differences over a whole graph (--job=checkgrad).
  *
  * Parameters are random, and so are samples if no batch is given. Up to `n_elements` elements of

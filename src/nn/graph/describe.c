@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* describe.c - see describe.h. */
 #include "nn/graph/describe.h"
 

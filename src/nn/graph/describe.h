@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* describe.h - a graph as a table of text (`paddlectl conf --model`). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* evaluator.h - an evaluator's row of the table, as the graph needs it: the inputs. src/nn/evals
  * has the rows and their arithmetic. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exec.c - forward and backward over a part of a feed, with the buffers of one thread.
  *
  *     forward   nodes in order: y = layer(inputs); fused costs read y; y = act(y); costs' values

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* feed.c - prepares a batch for execution: copies its fields, and makes for each table the sorted
  * unique keys and, for every look-up, the number of its key.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* graph.c - from the contents of train.ini (model_ini) to a checked graph: names are resolved,
  * layers ordered, shapes and parameters known. Every mismatch is an error with file:line here,
  * before anything is computed. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* graph.h - the network of train.ini: an immutable graph, and executions of it over batches.
  *
  *     nn_graph   layers in topological order, parameters; shared by all threads, never changes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* graph_internal.h - shared by the files of src/nn: the graph's nodes, the execution's buffers, and
  * the tables of layers, activations, costs and evaluators. A new layer, activation, cost or
  * evaluator is one file (or function) and one line of a table.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sampler.h - draws ids for the samples of a feed, for layers that need ids beyond their fields'.
  *
  * - Distribution over the ids of a field: proportional to count^power. The counts come from a file

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gemm.c - matrix products through OpenBLAS, from any number of threads at a time.
  *
  * The serial OpenBLAS of Debian 12 (0.3.21) has a race: blas_memory_alloc finds a free work buffer

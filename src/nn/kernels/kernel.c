@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.c - see kernel.h.
  *
  * `v8` is the compiler's portable vector. It is as wide as AVX2's registers. A wider vector would

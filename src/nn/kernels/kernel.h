@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h - the arithmetic of the layers: matrix products through OpenBLAS; elementwise functions
  * and row reductions in plain C over vectors of 8 floats.
  *

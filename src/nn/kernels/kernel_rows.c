@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_rows.c - see kernel_rows.h. Vectors have 8 floats: gcc makes slow code for vectors wider
  * than a register. */
 #include "nn/kernels/kernel_rows.h"

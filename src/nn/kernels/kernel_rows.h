@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_rows.h - arithmetic between one row and several picked rows, e.g. a word and the words
  * near it. The bits are the same for every vector width, as in kernel.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* act.c - the table of activations. The arithmetic is in kernel.c. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* image.c - the shapes of images: a layer's values of a sample are channels x height x width,
  * row-major. If a layer's input has no image shape (a dense field, an fc), the layer's keys
  * channels, height, width give it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* image.h - shapes, for the layers over images. */
 #pragma once
 

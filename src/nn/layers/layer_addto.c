@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_addto.c - y = act(x_0 + x_1 + ...). */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_batch_norm.c - gives each value (of an image: each channel) mean 0 and variance 1 over the
  * batch, then scales and shifts it. The formulas are in the row at the end of the file.
  *

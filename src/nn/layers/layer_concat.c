@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_concat.c - the concatenation of its inputs. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"

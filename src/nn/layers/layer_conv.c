@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_conv.c - convolution in two dimensions (a correlation, as usual), through matrix products
  * (im2col): y[F,P] = w' col + b, where col[C*K*K, P] has for each place of the window the values
  * under it, zeros outside. Samples are computed one at a time: col is scratch, and backward makes

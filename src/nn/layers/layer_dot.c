@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_dot.c - the similarity of two vectors: their dot product, or its cosine. The formulas are
  * in the rows at the end of the file. */
 #include "nn/graph/graph_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_dropout.c - values left out at random in training. The formulas are in the row at the end
  * of the file.
  *

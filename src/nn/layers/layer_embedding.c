@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_embedding.c - rows of a table for the ids of fields. The formulas are in the row at the end
  * of the file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_fc.c - y = act(x_0 W_0 + x_1 W_1 + ... + b). The formulas are in the row at the end of the
  * file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_fm.c - factorization machine, order 2. The formulas are in the row at the end of the file.
  * Backward uses s_d = sum_k v_kd, which forward leaves in state.extra[B,D]. */
 #include "nn/graph/graph_internal.h"

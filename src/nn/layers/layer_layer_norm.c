@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_layer_norm.c - gives each sample's values mean 0 and variance 1, then scales and shifts
  * them. The formulas are in the row at the end of the file. extra [B, N+1]: h, then
  * 1 / sqrt(v + eps). */

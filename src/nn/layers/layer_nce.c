@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_nce.c - noise-contrastive estimation: separates the label from K ids that are drawn from a
  * known distribution q. The formulas are in the row at the end of the file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_negative_sampling.c - an output layer for large vocabularies: compares the label with K
  * drawn ids instead of with all ids. The formulas are in the row at the end of the file.
  *

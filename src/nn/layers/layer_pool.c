@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_pool.c - the largest value, or the mean, at each place of a window over images, for each
  * channel. The formulas are in the row at the end of the file. state.extra keeps the place of the
  * largest value. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_product.c - y = act(a * b), elementwise. */
 #include "nn/graph/graph_internal.h"
 #include "nn/kernels/kernel.h"

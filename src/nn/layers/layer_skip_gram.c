@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_skip_gram.c - word2vec's skip-gram with negative sampling: compares a word with each word
  * of its context, and with K drawn words that many neighbouring words of the text share. The
  * formulas are in the row at the end of the file.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layers.c - the table of layers. */
 #include "nn/graph/graph_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sampled_output.c - see sampled_output.h. */
 #include "nn/layers/sampled_output.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sampled_output.h - shared by the output layers whose cost takes a label and drawn ids:
  * negative_sampling and nce.
  *

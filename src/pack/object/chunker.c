@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunker.c - see chunker.h. */
 #include "pack/object/chunker.h"
 

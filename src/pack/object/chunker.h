@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunker.h - where contents of files are cut into objects. Cuts are content-defined, so that an
  * edit changes only one or two objects.
  *

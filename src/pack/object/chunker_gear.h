@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunker_gear.h - the gear table: pd_mix64(1), pd_mix64(2), ... pd_mix64(256); a test computes it
  * again. For chunker.c only. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hash_pipeline.c - see hash_pipeline.h. A ring of batches; the thread is started when it is first
  * needed. */
 #include "pack/object/hash_pipeline.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hash_pipeline.h - ids of batches of objects, computed by a second thread while the caller reads
  * and cuts the next bytes. Internal to src/pack.
  *

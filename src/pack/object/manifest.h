@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.h - the description of a tree, itself cut into objects. Equal trees have equal root ids.
  *
  *     root (at most 4 KiB: totals, children) ──▶ indexes ──▶ ... ──▶ leaves ──▶ entries, extents

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest_internal.h - shared by the writer and the reader of manifests. Internal to src/pack. */
 #pragma once
 

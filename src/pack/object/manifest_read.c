@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest_read.c - reads roots, indexes and leaves from an untrusted peer. See manifest.h. */
 #include "pack/object/manifest_internal.h"
 

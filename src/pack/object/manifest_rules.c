@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest_rules.c - rules for entries of a package, checked by writer and reader. */
 #include "pack/object/manifest_internal.h"
 #include "pack/object/path.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest_write.c - writes entries into leaves, leaves into indexes, indexes into one root. See
  * manifest.h. */
 #include "math/hash.h"

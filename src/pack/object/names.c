@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.c - see names.h. */
 #include "pack/object/names.h"
 

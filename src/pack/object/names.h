@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.h - the names in a folder, sorted by bytes: the list does not depend on the order on disk.
  */
 #pragma once

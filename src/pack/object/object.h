@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object.h - objects: the pieces of a package, and their records on the wire. docs/protocol.md,
  * "Objects".
  *

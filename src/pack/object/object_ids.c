@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object_ids.c - see object_ids.h. Source: RFC 7693.
  *
  * A lane hashes one message after the other; all lanes compress one block at a time. Between last

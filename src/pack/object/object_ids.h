@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* object_ids.h - the ids of many objects at once: four BLAKE2b in parallel in the lanes of AVX2 if
  * the CPU has it. Internal to src/pack. The ids equal those of object_id_of, which computes one at
  * a time with libsodium. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* path.c - see path.h. */
 #include "pack/object/path.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* path.h - rules for names that both ends of a package check. Internal to src/pack. */
 #pragma once
 

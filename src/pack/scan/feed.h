@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* feed.h - the source of a scanned package: reads, hashes and compresses its objects once, on other
  * threads, for all takers that ask for them.
  *

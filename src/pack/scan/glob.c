@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* glob.c - see glob.h. The pattern is parsed into steps once. For each byte of the path all
  * reachable steps advance together, so that no pattern takes exponential time. */
 #include "pack/scan/glob.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* glob.h - matches one pattern of a .gitignore against one path. Internal to src/pack. */
 #pragma once
 

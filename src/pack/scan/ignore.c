@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ignore.c - see ignore.h. The list of rules; glob.c matches a pattern. */
 #include "pack/scan/ignore.h"
 

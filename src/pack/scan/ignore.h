@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ignore.h - .paddleignore: exactly the meaning of .gitignore, under another name. Internal to
  * src/pack.
  *

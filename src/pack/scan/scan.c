@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan.c - see scan.h: the tables of a package, its manifest, and its contents. */
 #include "pack/scan/scan_internal.h"
 

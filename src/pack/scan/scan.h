@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan.h - a workspace (a folder or a tar archive) or a single file as a package: its objects, its
  * manifest, and the bytes of any object on request.
  *

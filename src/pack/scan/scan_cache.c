@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_cache.c - see scan_cache.h.
  *
  *     8 bytes MAGIC, units, u32 cksum of all before it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_cache.h - a cache of hashes, so that an unchanged tree is only checked with stat, not read.
  * Internal to src/pack.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_hash.c - hashes the contents of files into objects: large files are cut by content, small
  * files go into bundles. A file that changes meanwhile is read again. */
 #include <linux/magic.h>

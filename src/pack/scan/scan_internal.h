@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_internal.h - shared by scan.c (the package), scan_list.c (entries of a folder), scan_tar.c
  * (entries of an archive), scan_hash.c (contents into objects) and scan_read.c (objects out of
  * contents). */

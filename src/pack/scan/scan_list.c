@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_list.c - lists the entries of a folder in the order of a manifest, without ignored ones. */
 #include "pack/scan/ignore.h"
 #include "pack/object/names.h"

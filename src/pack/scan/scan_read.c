@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_read.c - reads the objects of a package again from the files when they are sent, and checks
  * that the bytes are those that were hashed. */
 #include "pack/object/object_ids.h"

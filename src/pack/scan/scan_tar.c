@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_tar.c - lists the entries of a tar archive. Contents go to a spool (a nameless file),
  * because an archive allows no random access. A separate file, because it needs gzip, bzip2 and xz,
  * which the programs of the nodes do not link. */

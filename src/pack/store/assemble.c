@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* assemble.c - see assemble.h. Two phases: first the manifest, level by level; then its leaves in
  * order, one at a time, as far as the window of outstanding requests allows.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* assemble.h - builds a package's tree from its root object while its objects arrive.
  *
  *     root ─▶ manifest objects, level by level ─▶ entries in order ─▶ objects: from the store or

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* assemble_ends.c - the beginning and the end of an assembling, complete or interrupted. See
  * assemble.h. */
 #include "pack/store/assemble_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* assemble_internal.h - shared by assemble.c (objects) and assemble_ends.c (beginning, end, and
  * interruption). Internal to src/pack/store. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_pieces.c - see file_pieces.h. */
 #include "pack/store/file_pieces.h"
 

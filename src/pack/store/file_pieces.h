@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_pieces.h - a single file of a package: the objects of which it is made, and an id that
  * identifies exactly these bytes. For files that are sent after the package (agent/files).
  *

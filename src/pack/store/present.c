@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* present.c - see present.h. */
 #include "pack/store/present.h"
 

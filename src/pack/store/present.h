@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* present.h - how much of a package's contents the store has, before any of it is read: progress
  * counts it from the start. Only catalogs are looked at. Internal to src/pack. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.c - catalogs of deployed packages: search, verify, clean. See store.h. */
 #include "pack/store/store.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store.h - the objects that a node still has from earlier packages. Each byte is on disk once: the
  * store knows WHERE IN A DEPLOYED TREE an object is, and holds only the manifests' objects itself.
  *

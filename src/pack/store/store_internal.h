@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_internal.h - shared by store.c (finished catalogs), store_part.c (a catalog in the making)
  * and store_rest.c (the rest of an interrupted transfer). Internal to src/pack.
  *

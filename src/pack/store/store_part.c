@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_part.c - a catalog in the making. See store.h.
  *
  *     <unique>.part    head and records (store_internal.h), in the order in which they come

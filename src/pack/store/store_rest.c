@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_rest.c - what came of a package whose transfer was interrupted: the REST.
  *
  *     TARGET.part-...   ─ rename ─▶ .paddlectl/chunks/<unique>.tree

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree_out.c - see tree_out.h. */
 #include "pack/store/tree_out.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree_out.h - writes the folder that is being built. Entries are created in order; contents of
  * files come in any order. A file gets its mode and time with its last byte, a folder at the end.
  * Internal to src/pack.

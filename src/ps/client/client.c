@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.c - begin and end of a client: options, declarations, start, free. */
 #include "math/hash.h"
 #include "ps/client/client_beat.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client.h - how a trainer, of this project or of another program, uses the parameter servers of
  * its job.
  *

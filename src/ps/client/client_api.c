@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_api.c - the calls of a step: checks their arguments and passes them on to the servers'
  * functions, or in geo mode to the local ones. */
 #include "ps/client/client_internal.h"

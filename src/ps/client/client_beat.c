@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_beat.c - the trainer's end of the heartbeats; see client_beat.h. */
 #include <pthread.h>
 #include <uv.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_beat.h - heartbeats of a trainer: is each pserver alive, and does each pserver know that
  * this trainer is?
  *

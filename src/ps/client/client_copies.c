@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_copies.c - copies each part of a model to another server's disk before the model is
  * committed, so that the loss of a server loses no part.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_geo.c - geo mode: this trainer steps locally and exchanges its changes every k steps.
  *
  *     values of the servers ──▶ base, w       w steps by the optimizer, here, for k batches

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_internal.h - the private part of the client.
  *
  * - client.c: options, declarations, start, end

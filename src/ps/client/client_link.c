@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_link.c - the connections to the server threads, and the recovery of a broken connection
  * while both processes live.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_models.c - the checkpoints on the servers' disks. A server has its own parts, or all parts
  * of a folder that servers share. A checkpoint is complete when every part is on some server.
  * Before a load, parts that a server needs and lacks are copied to it from another server. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_pass.c - calls between steps: the pass barrier, files of the pass, reductions, PS_BYE. */
 #include "ps/client/client_beat.h"
 #include "ps/client/client_internal.h"

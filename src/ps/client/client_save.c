@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_save.c - models: trainer 0 lets all server threads write their parts, then lets every
  * server commit the model.
  *

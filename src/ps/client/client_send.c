@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_send.c - sends requests, handles answers, and waits. */
 #include "ps/client/client_internal.h"
 

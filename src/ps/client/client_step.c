@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* client_step.c - pulls, pushes and the end of a step. */
 #include "math/row_copy.h"
 #include "ps/client/client_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* declaration.c - see declaration.h. */
 #include "ps/plan/declaration.h"
 

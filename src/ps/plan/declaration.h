@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* declaration.h - the settings that all trainers of a job must declare alike. The client builds a
  * declaration, PS_DECLARE carries it, and each server thread keeps it. */
 #pragma once

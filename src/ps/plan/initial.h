@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* initial.h - the initial values of a parameter. A value depends only on a key and on the value's
  * number:
  *

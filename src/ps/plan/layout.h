@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layout.h - which server thread owns which values. The layout is a pure function of the
  * declarations; client and server compute it alike.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* message.c - see message.h. */
 #include "ps/plan/message.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* message.h - the bodies of the parameter-server messages, each defined once.
  *
  *     PS_FIELDS_step_end(F)       the fields of a body in the order of the wire

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optim.c - see optim.h. gcc vectorises plain loops over restrict pointers; its vector sqrt and
  * division are exact. */
 #include "ps/plan/optim.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optim.h - the optimizers that a server can apply, one row of a table each. Formulas and sources:
  * docs/sources.md#optimizers.
  *

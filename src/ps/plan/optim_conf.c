@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optim_conf.c - see optim_conf.h. Schedules: docs/sources.md#learning-rate-schedules. */
 #include "ps/plan/optim_conf.h"
 

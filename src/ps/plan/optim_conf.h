@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* optim_conf.h - the settings of an optimizer and the learning rate at a point of the training.
  * train.ini's [optimizer], the client's text and the wire use ONE table of names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sum_tree.c - see sum_tree.h. */
 #include "ps/plan/sum_tree.h"
 

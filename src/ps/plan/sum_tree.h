@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sum_tree.h - the fixed order in which contributions are added, independent of their arrival.
  *
  * The tree stands over stream ids: a node [lo, hi) has the children [lo, mid) and [mid, hi). mid is

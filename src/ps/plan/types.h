@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* types.h - limits and small types that the client's calls, the messages and the servers share.
  * client.h has the calls. */
 #pragma once

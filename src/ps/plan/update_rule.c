@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* update_rule.c - see update_rule.h. */
 #include "ps/plan/update_rule.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* update_rule.h - the update rules, one row of a table each. A rule says when a contribution is
  * applied and for which members a pull waits. Purpose and source of each:
  * docs/sources.md#update-rules. */

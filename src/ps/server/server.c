@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server.c - the pserver as a whole: starts its threads, wakes them at the end, and joins them.
  * server_thread.c has the thread. */
 #include "ps/server/server.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server.h - a pserver: dense and sparse server threads, each with its own loop, port and shard.
  *
  * The threads share only the end of the server. The first failure of any thread is sent to every

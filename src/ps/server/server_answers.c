@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server_answers.c - what a shard tells its trainers goes to their connections: answers, failures,
  * and whether a trainer takes its answers too slowly. */
 #include "ps/server/server_internal.h"

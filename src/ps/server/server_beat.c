@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server_beat.c - the server's end of the heartbeats. A server thread accepts the connections and
  * hands them to the main thread, which does no other work. See client_beat.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server_internal.h - shared by server.c, server_thread.c, server_answers.c, server_save.c and
  * server_beat.c. */
 #pragma once

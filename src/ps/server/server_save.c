@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server_save.c - writes a server thread's part of a model while the thread continues: training
  * pauses only for a fork.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* server_thread.c - a server thread: passes frames between its connections and its shard. */
 #include "ps/server/server_internal.h"
 #include "wire/msg.h"

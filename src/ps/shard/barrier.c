@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* barrier.c - see barrier.h. */
 #include "ps/shard/barrier.h"
 

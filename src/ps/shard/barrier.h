@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* barrier.h - the members of a pass: how far each member is, and its requests that wait for an
  * answer.
  */

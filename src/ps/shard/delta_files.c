@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* delta_files.c - the files on which a delta save builds, and the tracking of changed rows.
  *
  *     PS_CHAIN_BASE:  all rows ─▶ DIR/A/sparse-00000-of-00002.bin; from then on rows are tracked

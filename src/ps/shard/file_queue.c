@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_queue.c - data = queue: which trainer reads which file of the pass.
  *
  *     waiting ──asked for──▶ held by a trainer ──its next request says so──▶ done

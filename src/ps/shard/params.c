@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params.c - see params.h: declaration, initial values, rows for an answer. The update is in
  * params_apply.c. */
 #include "ps/shard/params.h"

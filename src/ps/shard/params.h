@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params.h - the values of a server thread: its segments of the dense parameters, its rows of the
  * tables, the optimizer's state. And how contributions change them. This file knows neither
  * messages nor members.

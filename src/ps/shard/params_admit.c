@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params_admit.c - tables whose rows are admitted and age: decides which keys get a row in an
  * update, and ends a day.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params_apply.c - one update: its contributions are reduced in the fixed tree, divided, and given
  * to the optimizer once. */
 #include "ps/shard/params.h"

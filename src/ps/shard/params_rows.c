@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* params_rows.c - applies a step to the rows of a table.
  *
  *     contributions ─▶ merged by key, or chained by row ─▶ each row's sum, in the fixed tree

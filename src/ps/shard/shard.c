@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard.c - members, the barrier and the messages around it. See shard.h. */
 #include "ps/shard/shard_internal.h"
 

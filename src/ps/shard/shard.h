@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard.h - the state of one server thread: its dense segments, its parts of the tables, and the
  * barrier. It has no sockets: frames go in, and callbacks take the answers. The server thread, the
  * client's local mode and the fuzzer call it alike.

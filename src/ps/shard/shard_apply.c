@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_apply.c - applies a complete step, or without a barrier a contribution, and answers with
  * its sums. */
 #include "ps/shard/shard_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_folder.c - which folders of this machine the trainers may name.
  *
  * A trainer names the folders of saved models. Without a limit it could read and write any file of

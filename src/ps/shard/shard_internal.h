@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_internal.h - the private part of a shard. A shard has four parts, with messages around
  * them:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_load.c - a server thread reads its values from any model, and from a checkpoint all of its
  * state. */
 #include "model/model.h"

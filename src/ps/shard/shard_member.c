@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_member.c - members that lose their connection, come back, are lost for good, or are started
  * again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_models.c - the checkpoints on this server's disk: lists them, verifies them, and sends and
  * receives their bytes. These requests are answered at once at any step of the shard. Repeating
  * them does no harm. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_part.c - writes the file of a part.
  *
  *     part_make_room    allocates all memory and makes a snapshot of each table (snapshot.h)

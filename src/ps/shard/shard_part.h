@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_part.h - a part of a model that is being written. shard_save.c begins and ends it, and
  * shard_part.c writes it. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_pull.c - requests that wait for a step: pulls, save, load. They are answered at once if
  * that step is applied, otherwise kept until then. Rows are looked up when the request arrives,
  * since the thread has time then. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_replay.c - requests that a trainer repeats after its connection was lost, and the answers
  * that are kept for them. */
 #include "ps/shard/shard_internal.h"

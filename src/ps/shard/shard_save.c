@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_save.c - a server thread saves its own part of a model: begins and ends a save.
  * shard_part.c writes the file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shard_step.c - contributions to a step as they arrive: checked, identified, and kept in their
  * frames. */
 #include "ps/shard/shard_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dirty_rows.c - see dirty_rows.h. */
 #include "ps/table/dirty_rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dirty_rows.h - tracks which rows of a table have changed since the last save, one bit per row. A
  * delta save writes only these rows. */
 #pragma once

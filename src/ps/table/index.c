@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.c - see index.h. */
 #include "ps/table/index.h"
 

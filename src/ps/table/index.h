@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index.h - maps 64-bit keys to row numbers and grows without long pauses: extendible hashing over
  * segments of open addressing.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index_sort.c - see index.h: sorts entries by ascending key. */
 #include "ps/table/index.h"
 

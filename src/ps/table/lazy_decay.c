@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lazy_decay.c - see lazy_decay.h. */
 #include "ps/table/lazy_decay.h"
 

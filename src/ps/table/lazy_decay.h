@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lazy_decay.h - applies l1 and l2 to a table's rows for the updates that did not touch them, at
  * the next access to the row.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_policy.c - see row_policy.h. */
 #include "ps/table/row_policy.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_policy.h - decides which ids of a sparse table get a row and which rows are removed:
  * admission by count or probability, shows and clicks that decay, removal by score and by days
  * unseen. The settings are in base/row_life.h, the formulas in docs/online.md.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shared_values.c - see shared_values.h. */
 #include "ps/table/shared_values.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shared_values.h - the dense values of one server thread, shared with the answers in flight.
  *
  * An answer to a pull is sent from the values themselves, without a copy. If the owner must write

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* snapshot.c - see snapshot.h.
  *
  * Correctness depends on this order. The owner writes the copy, then the bit, then the row. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* snapshot.h - the rows of a table as they were at one moment. Another thread reads them while the
  * table's owner continues.
  *

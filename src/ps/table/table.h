@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - one server thread's part of a sparse table: rows of `dim` floats and their optimizer
  * state, keyed by 64 bits.
  *

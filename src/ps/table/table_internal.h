@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table_internal.h - the private part of a table, shared by table.c and snapshot.c. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer.c - see infer.h. */
 #include "train/infer/infer.h"
 

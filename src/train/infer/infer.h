@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer.h - predictions of a saved model: one process, no servers.
  *
  *     lines of data, as in training ── network of the model's own train.ini ──▶ one line per sample

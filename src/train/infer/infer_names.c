@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_names.c - see infer_names.h. */
 #include "train/infer/infer_names.h"
 

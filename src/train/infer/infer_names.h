@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_names.h - the names of a layer's outputs: the labels of train.ini, or the words of
  * vocabulary_file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* folder_watch.c - see folder_watch.h. */
 #include "train/input/folder_watch.h"
 

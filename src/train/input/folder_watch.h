@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* folder_watch.h - folders of data that appear over time: finds the next folder and checks whether
  * it is complete. docs/online.md, "Folders".
  *

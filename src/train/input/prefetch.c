@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prefetch.c - see prefetch.h. */
 #include "train/input/prefetch.h"
 

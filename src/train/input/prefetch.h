@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prefetch.h - a thread that makes items ahead of their use, at most n, in order.
  *
  *   fill(item 0), fill(item 1), ...  ──▶ take, give, take, give            the user, one thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* streams.h - the batches of one trainer, made of its share of each of its streams.
  *
  * Of a batch of B samples over S streams, stream s contributes floor((s+1)B/S) - floor(sB/S)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Clients of the agents of a job: logs, status, and clients that stall or are cut off.
 . "$(dirname "$0")/../../support/lib.sh"
 PYTHONPATH=$TOP/tests/support timeout 600 python3 "$TOP/tests/support/agent/agent_clients.py" "$BIN/paddle_agent" "$TMP/root" "$@" || die "see above"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The disk of a node is full or read-only when the job ends there. The room for result.json was taken at the start, so the
 # node reports how the job ended, and why. If the file cannot be written at all, `status` names the disk.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Jobs on three agents, started through their relays: order, environment, exits, failures, stop, leases.
 . "$(dirname "$0")/../../support/lib.sh"
 for part in agent_job agent_job_lost; do

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Kill -9 of agent, guardian, watcher, worker, client, alone and in pairs at once, in the start of a job and later: nothing of
 # the job stays, whatever its processes did to get away, and other jobs go on. SEED=n repeats a run.
 # release only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Who keeps an attached job alive: the paddlectl that started it; logs and status never do. attach keeps it when that one is gone, says so, and
 # leaves it detached. A paddlectl that stood still meanwhile looks on, and fetches the outputs.
 # release only (time)

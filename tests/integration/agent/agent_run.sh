@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # How agents run programs of all kinds, and our own worker bound to CPUs.
 . "$(dirname "$0")/../../support/lib.sh"
 PYTHONPATH=$TOP/tests/support timeout 600 python3 "$TOP/tests/support/agent/agent_run.py" "$BIN/paddle_agent" "$TMP/root" "$@" || die "see above"

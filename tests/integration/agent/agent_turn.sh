@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Hosts that are shared: `run` says whose job runs there, since when, on which cores; --wait queues
 # behind it. First come, first served, without overlap, over several hosts in any order; Ctrl-C
 # leaves the queue; a holder that is killed frees its hosts; two users; names that nobody may trust.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The n-th allocation of the trainer or the pserver of a small job fails: the job ends in time,
 # without a crash, and says that there was no memory. The seed is drawn and printed (docs/faults.md).
 # release only

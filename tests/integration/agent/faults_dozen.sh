@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A fixed dozen of real faults: processes killed and stopped, links cut, a full disk, a reboot. The
 # model, what is said and what stays are checked (docs/faults.md). make soak runs 1,000.
 # release only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The n-th allocation of a unit test fails: no crash, no leak, no hang. Tests are drawn for 45 s by a
 # fixed seed (docs/faults.md). make soak takes all of them.
 # san only

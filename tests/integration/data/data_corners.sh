@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Data at its corners, as a user meets them: a table whose header names its columns and that comes through a pipe; folders with fewer files than
 # streams; labels that a cost can't take; a day that ends while a save is due.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A file larger than the memory there is: 1 GB of text, packed, train through a shuffle buffer in 700 MB of address space (of which OpenBLAS
 # takes 128 MB, and each thread's stack 8), and infer says something of each line in as much; and what is said where there is too little.
 # release only

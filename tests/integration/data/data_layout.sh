@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # data_layout on three ssh hosts. dispatched: each node has the data files of its streams and no others, an archive likewise, and the model is that
 # of all files everywhere, bit for bit; a second job sends nothing; a host that is left out changes the shares. shared: all have all.
 # local: each trainer reads what its own folder holds. Links among the data: nothing is split.

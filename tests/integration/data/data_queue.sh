@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Data files apart that are needed elsewhere: data = queue on three nodes, of which each gets a third of the files. One trainer's files are
 # long: the others read what they have and fetch the rest of its, each file is read once, and what came is what was sent, whatever its
 # name. A holder that is gone in the middle of a file, one that sends other bytes, one whose file was deleted: the launcher gives it.

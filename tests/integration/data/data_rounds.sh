@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Data files apart, with min_nodes: of eight hosts one fails in each of seven rounds of sharing the data out, so the one that is left is
 # sent eight shares, one after the other. The job runs with the last one, and nothing is left of the others.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # job = online, with the template's drifting clicks: what it gains over a model that was trained once; killed at any moment and started again it
 # ends with the same bits; two servers and two trainers see folders appear while they run; stop file, Ctrl-C, quiet time, done-files.
 . "$(dirname "$0")/../../support/lib.sh"

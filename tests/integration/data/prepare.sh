@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl prepare on files of samples, against a few lines of Python that do the same: dealt, held out, packed, rare categories, numbers
 # for categories, broken lines, images.
 . "$(dirname "$0")/../../support/lib.sh"

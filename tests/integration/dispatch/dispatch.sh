@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl dispatch to four ssh hosts: any tree compares equal on each, after any edit too; what is there already is not sent; what is sent
 # leaves this machine once; an archive; --dry-run; two dispatches at once; a relay that dies; without relays.
 . "$(dirname "$0")/../../support/lib.sh"

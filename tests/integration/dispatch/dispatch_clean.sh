@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `clean` with everything that it may remove, and the store_limit of other dispatches, while packages are on their way, slowly: these arrive
 # whole, and nothing of theirs goes: neither the tree in the making, however old, nor what the store knows of finished packages. A
 # deployed workspace that a dispatch found there counts as new. When all is over the limit holds.

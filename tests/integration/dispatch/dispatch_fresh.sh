@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Four hosts that have nothing: the agent leaves this machine once and goes from host to host by their seeds; without relays, or where the
 # seed does not run, each gets it from here. Nothing but the agent stays.
 . "$(dirname "$0")/../../support/lib.sh"

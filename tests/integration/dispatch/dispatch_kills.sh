@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Whatever is killed while a package is on its way, each host has old trees or new ones, never a mix: kill -9 of paddlectl, of a relay's agent, of
 # a connection, at random moments (PADDLE_TEST_SEED); afterwards nothing unfinished stays. And a file that changes behind its hashing.
 . "$(dirname "$0")/../../support/lib.sh"

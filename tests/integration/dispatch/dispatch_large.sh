@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What is large, through a dispatch to two ssh hosts: a file of 300 MB and a sparse one of twice this machine's memory, then 100,000 small
 # files. All is equal there, and neither paddlectl nor an agent takes 256 MB, as the dispatch itself says. In memory, where there is room.
 # release only (a sanitizer's memory is not ours)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A dispatch where hosts do not reach each other: plain ssh from here takes over by itself. One whose cable is pulled in the middle: the others
 # complete, it is named, soon. Three hosts in network namespaces with links of 100 Mbit/s.
 # release only

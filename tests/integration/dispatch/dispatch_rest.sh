@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # An interrupted transfer goes on: a cut connection, Ctrl-C, kill -9 of paddlectl, of the agent. The
 # bytes that pass through a proxy are counted: the second try sends only what the first did not
 # bring. Packages, the executables, data files that are sent apart, and outputs that are fetched.

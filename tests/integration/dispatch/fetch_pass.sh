@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # fetch: one model of a job, chosen by a person's words, also of a job that ended long ago; the
 # folder that gets it; the progress on terminals of 140, 80 and 40 columns; the last lines of run
 # there.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # run --resume: from an earlier job on the nodes, also if its parts lie on hosts that run no pserver
 # now; from a folder here; bit for bit what an undisturbed job gives. The last line of a failed and
 # of a stopped job is a command that continues. No .paddleignore is edited.

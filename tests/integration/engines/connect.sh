@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # [cluster] connect: hosts behind a command in place of ssh: a program that behaves as kubectl does
 # at its worst, and OpenSSH's ssh. Commands, jobs, lost bytes, lost connections, Ctrl-C, and what is
 # refused.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Node 0 sends paddlectl what is no message, while its agent lives and trains: paddlectl closes the connection, and node 1 becomes the head
 # only after the lease of node 0, when no process of node 0 is left. A second paddlectl (attach) that is connected to node 0 does not keep it.
 # release only (time)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # engine = kubernetes with the machine's own kubectl and an API server of the tests: kubectl accepts
 # what paddlectl says, and whole runs go through its exec.
 . "$(dirname "$0")/../../support/lib.sh"

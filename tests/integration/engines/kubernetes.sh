@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # engine = kubernetes: the manifests against the official models, and whole runs with the kubectl of
 # the tests: to a model, Ctrl-C, detached, killed, pods that die or never start, streams that are cut.
 . "$(dirname "$0")/../../support/lib.sh"

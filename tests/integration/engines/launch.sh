@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # [cluster] launch: one command starts all nodes. Debian's mpirun over sshds on loopback addresses,
 # two slots on one host: commands, jobs, Ctrl-C, losses, and what is refused. The agent with sanitizers
 # is so large that the hashes of its chunks do not fit the words of a command: launch_srun.sh has them.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # [cluster] launch = srun: one step of a real Slurm starts all nodes. srun hands its standard input to
 # all of them, so the secret and the seed come that way.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `mpirun -n N paddle_worker ...` by hand: each rank finds its role and its peers. The model is that
 # of the same processes with TRAINING_ROLE.
 . "$(dirname "$0")/../../support/lib.sh"

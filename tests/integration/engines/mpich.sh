@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # MPICH's mpiexec (Hydra), whose ranks have PMI_RANK: launch with fresh nodes, a job, Ctrl-C;
 # paddle_worker by hand.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # engine = slurm: jobs in allocations of a real Slurm, of the user's own and of paddlectl run. The
 # way to a model, Ctrl-C, a failed trainer, an allocation that is refused, late, cancelled, or at
 # its time limit, killed programs, batch jobs, and an srun that holds bytes back.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # engine = slurm where Slurm holds its jobs in cgroups: a job has the CPUs and the memory of its
 # allocation, and nothing stays after its end, Ctrl-C, or a killed paddlectl.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Three hosts that have IPv6 addresses only: ssh, the agents among themselves, pservers and trainers, ours and a user's.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A job of four hosts fails by one process's own error. paddlectl names that process's host, in the box, in `status` and in JSON;
 # the cause is logged once, by that process; each other process logs one line that names it.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl check on hosts of their own that all have 172.17.0.1 (docker's bridge) and 127.0.1.1: no address that means another
 # machine passes, and a way that is cut between two nodes, which no log-in from here shows, is found.
 # release only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What clean removes and what it keeps: running jobs, the newest, what is young, what is not ours; links are not followed.
 . "$(dirname "$0")/../../support/lib.sh"
 ctl=$BIN/paddlectl

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The client of a job against agents that do wrong things at every step (tests/support/agent/fake_agent.py, nodes of this machine).
 . "$(dirname "$0")/../../support/lib.sh"
 ctl=$BIN/paddlectl

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The launcher's connections are cut while a job runs: it goes on, no line is lost or doubled; what does not come back in time ends
 # the job, with the host and the reasons.
 # release only (what is measured here is time: leases, and who is back before they are over)

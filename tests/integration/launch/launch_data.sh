@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What can be known before the start is found before the start: a forgotten prepare, fewer files than
 # streams, missing test data or dictionaries. Status 2, one message, no host is contacted. What only
 # the nodes know is not refused. prepare makes as many shards as conf.ini has trainers.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What `make demo` runs with each ENGINE, on a little of the text: to its end, and interrupted in the
 # middle. Nothing stays, and a stop looks like none of its processes had failed.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A job without its launcher: run --detach, attach, fetch, from any folder with the conf.ini; hosts that can't be used, left out by
 # min_nodes; what --dry-run and --json say.
 . "$(dirname "$0")/../../support/lib.sh"

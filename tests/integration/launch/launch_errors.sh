@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Wrong input to paddlectl: one clear message with file:line or host, the exit status of docs/design.md, nothing done.
 . "$(dirname "$0")/../../support/lib.sh"
 ctl=$BIN/paddlectl

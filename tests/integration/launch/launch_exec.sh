@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl exec on three ssh hosts and this machine: words as ssh passes them, outputs folded, lines as they come, exit statuses,
 # signals, dead hosts, much output, and commands that end with paddlectl however it ends.
 # release only

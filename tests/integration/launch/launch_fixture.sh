@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The tests' own ssh hosts: they end also when their folder is reached through a link, a second start ends those of the first,
 # a sourced fixture leaves the caller's variables alone, and root may log in although its password is locked.
 . "$(dirname "$0")/../../support/lib.sh"

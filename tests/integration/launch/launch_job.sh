@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A user's own programs as a job on three ssh hosts: what they find in their environment, what comes back, what is said when one
 # fails, and a workspace that is on the nodes already.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # release only
 # What `run` shows on a terminal: one live block below the log, never in it.
 . "$(dirname "$0")/../../support/lib.sh"

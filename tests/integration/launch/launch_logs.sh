@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl logs: what the nodes' files hold, whole, once, and in the order of time; of a job that runs and one that is over; to a
 # reader that is slow; and a look at a job does not keep it alive.
 . "$(dirname "$0")/../../support/lib.sh"

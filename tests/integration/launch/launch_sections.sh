@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # [host ...] sections, groups and files of hosts on real ssh hosts: each key does what it says, in run and in dispatch.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"

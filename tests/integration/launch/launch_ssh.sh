@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The ways to a host, with the program itself: jump hosts, ~/.ssh/config, locked keys at a terminal, an agent with too many keys,
 # names with several addresses, link-local IPv6.
 # release only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The end of a job by its user: Ctrl-C, a killed paddlectl, paddlectl stop. All its processes go, those of another job stay.
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # release only
 # What a person at a terminal sees: log lines, results after a bar, keys, Ctrl-Z, a closed terminal.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One program for both roles, as scripts of the original system start it: TRAINING_ROLE and the
 # variables of its transpiler and fleet. CPU_NUM and trainer_count = auto.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Jobs of our own programs on nodes of this machine that end in the middle: a trainer that is killed and a job that goes on
 # after it, data that no restart makes better, a stop that saves the model; and which of many failures is told.
 # release only (a sanitizer finds in agent_run.sh and in the unit tests what there is to find, in less time)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A training job on three hosts that share nothing: own addresses, own processes, own file systems, links of 200 Mbit/s. The
 # model comes back whole and equal to that of one process on this machine; nothing is left on the hosts.
 # release only (three links of 200 Mbit/s and a sanitizer take too long)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A table of the mistakes of users. Each row makes one mistake in a job that is otherwise good:
 #
 #     row NAME STATUS CAUSE NEXT COMMANDS

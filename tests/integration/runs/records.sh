@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Records of runs, and runs and compare, which read them: a run that ends, one with other settings,
 # one whose paddlectl is killed, one that is detached and attached, one whose record is damaged. The figures
 # of a record are compared with the logs of the run.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Somebody on the path between agents, without the job's key: of a job, of packages, of data files.
 # And between two seeds.
 . "$(dirname "$0")/../../support/lib.sh"

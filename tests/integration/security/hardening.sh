@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every installed program is position-independent, has read-only relocations that are bound at its
 # start, no executable stack, no memory that is writable and executable, and no loader on a node.
 # Its objects have stack protectors, stack-clash probes, control-flow protection and the checked

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A node whose agent is not ours (tests/support/agent/fake_agent.py): what it sends cannot control
 # the user's terminal, name a folder, cost minutes of CPU, or keep paddlectl from reacting to
 # Ctrl-C. The same for outputs of commands and names of files.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The job's key in the memory of a running job's agents and workers: each copy is in a page that is
 # left out of core dumps and locked. Agents and paddlectl cannot be dumped or read by processes of their
 # user; workers write no core, unless PADDLE_CORE=1 is set, and user programs as their limit says.

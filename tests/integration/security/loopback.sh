@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A job whose hosts are all `local` listens on loopback only: agents, their exchange of packages and
 # data files, pservers. With `nic` it listens on all addresses, so the test would see it.
 # release only

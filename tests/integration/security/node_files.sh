@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The cached programs on a node. Another user who could write to their folder, or to a folder above,
 # could put his own program there: the node is refused, with the command that mends it. An agent in
 # the cache whose bytes, mode or kind is not right is not run, but replaced. Hosts without b2sum

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Somebody on the path between trainer and pserver, without the job's key, changes, lengthens,
 # repeats and forges records (tests/support/record_proxy.py). Each deed breaks a connection, which the
 # log says; the connection is made again, and the model has the same bits as without the attack.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # bench/compare and bench/run with benchmarks that print what they are told: a loss beyond the noise is
 # found, one within it is not, times and rates have opposite signs, a benchmark that fails is an error,
 # and a missed target is exit status 1.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every benchmark that can be short runs, with as little as it takes, to its lines "bench NAME ratio ...":
 # a benchmark that a change of the programs breaks is noticed here. What the ratio is does not matter.
 # What cannot run here is named on a line "skipped: ...".

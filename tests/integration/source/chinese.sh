@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # README_cn.md and docs/cn have the headings, commands, tables and links of the English documents.
 # dev only
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The five examples of CONTRIBUTING.md, word for word, in a copy of the tree: it builds, and what they add
 # works. A layer, an optimizer, an option, a message and a subcommand.
 # limit 1800

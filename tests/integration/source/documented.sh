@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The commands that README.md and docs show are run, in the home of a user with three ssh hosts, and
 # their output is compared with the shown one (tests/support/documents/run.py).
 # release only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What README.md, docs and conf.ini name exists in the code's tables, and the other way round:
 # options with their defaults, subcommands, messages with their numbers, files. Each folder has a page
 # in docs/folders. Lines and paragraphs of documents are short.

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The sources have the format of .clang-format, as `make format` writes it, and no line of more than 100
 # columns. Other versions of clang-format than 14 break lines elsewhere; with these only columns are checked.
+# Every program text names its licence; templates belong to those who copy them.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
@@ -18,6 +20,10 @@ for file in sys.argv[1:]:
 PY
 ) || die "python3 failed"
 [ -z "$long" ] || die "lines of more than 100 columns: $long"
+mapfile -t texts < <(git ls-files '*.c' '*.h' '*.sh' '*.py' Makefile | grep -v -e ^workspace_template/ -e /corpus/)
+[ ${#texts[@]} -gt 900 ] || skip "no git repository: the licences of ${#texts[@]} texts cannot be checked"
+lacking=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${texts[@]}")
+[ -z "$lacking" ] || die "no licence (SPDX) is named in the first lines of $lacking"
 case $(clang-format --version 2>/dev/null) in
 *"version 14."*) ;;
 *) echo "skipped: clang-format 14 is needed to compare the format" && exit 0 ;;

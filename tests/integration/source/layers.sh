@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The table of docs/design.md, "Layers", holds for the sources:
 #   - includes and calls go only where the row of a folder allows, and the rows form no circle
 #   - external functions and tables have a prefix of their row, and a user in another file

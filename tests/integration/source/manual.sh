@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The manual and the completions, which are made from the program's tables: whole, without warnings, and they work in real shells.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"

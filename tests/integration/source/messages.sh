@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # docs/troubleshooting.md has an entry for every error text of the programs, and no entry for a text
 # that is gone (tests/support/documents/messages.py).
 # dev only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The Debian packages: lintian finds no error and no warning; dpkg installs them into an empty root,
 # paddlectl trains from there, a program is built with -dev; an upgrade, a removal and a purge leave
 # nothing behind. HERE=1 (tests/soak/debian) does the same with apt-get in the system itself.

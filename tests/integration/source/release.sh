@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # make release: paddlectl as one static file. In a root that has nothing else but a /bin/sh it
 # copies a template, and trains on two local nodes. A file that is cut short or damaged says so.
 # release only

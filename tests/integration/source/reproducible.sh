@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds in two folders are equal byte for byte: all installed files, the Debian packages, the static
 # file of make release and the tarball of the sources.
 # The second build has another path, mask of modes, time zone, language and number of jobs. It

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # make docs: a page for each document, and every link inside leads to a page, a file or a heading.
 # dev only
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The libraries that programs and tests are linked from define no function twice: the linker would take the first in silence, and a
 # test would run somebody else's link_send.
 . "$(dirname "$0")/../../support/lib.sh"

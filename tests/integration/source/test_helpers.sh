@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The helpers of the tests themselves: each check of tests/support is shown to pass and to fail, also
 # in a pipeline and in $( ).
 # release only

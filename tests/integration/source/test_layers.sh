@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # tests/integration/source/layers.sh on a made-up tree: it passes as it is, and each of its rules is broken
 # in turn and named with the file.
 # dev only

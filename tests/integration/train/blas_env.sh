@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The worker decides its BLAS environment itself: what a login environment exports about OpenBLAS changes neither the kernels nor the threads nor
 # a bit of the costs; PADDLE_BLAS_CORETYPE does choose the kernels.
 . "$(dirname "$0")/../../support/lib.sh"

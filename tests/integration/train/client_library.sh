@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Programs of a user's own train through libpaddle_ps: the C template, built with pkg-config from an installed tree, and the PyTorch
 # one, whose costs are those of one ordinary PyTorch process. Launched by `paddlectl run`, two trainers and two servers.
 # release only (a sanitizer's runtime can't come with a library into somebody's Python)

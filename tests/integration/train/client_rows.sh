@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Rows that come and go, from Python (paddle_ps.py): two trainers bring shows and clicks, an id gets its row when both have shown it often
 # enough, the day's end takes what nobody clicked; what does not fit raises with the library's words.
 # release only (a sanitizer's runtime can't come with a library into somebody's Python)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # paddlectl conf --model: the network as a table with shapes, parameters and FLOPs; a mistake in train.ini with file and line, status 2.
 . "$(dirname "$0")/../../support/lib.sh"
 python3 "$TOP/tests/goldens/models.py" "$TMP/models" || die "models.py"

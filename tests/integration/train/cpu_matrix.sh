@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # With each of OpenBLAS's core types that this CPU can execute, the numerical unit tests pass, the
 # first costs of all models are PyTorch's, and two whole trainings reach the results of
 # docs/results.md. A core type that does not run is named, with the reason.

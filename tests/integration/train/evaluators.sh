@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every evaluator says the same of a saved model whoever evaluates it: one thread, several, three trainers with one or two threads each
 # and two servers. Under reproducible = topology in every digit; else outputs may differ in their last bits, as products of other shapes do.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What is reached without the barrier: async, ssp and geo on 2, 3 and 4 trainers, against sync on as many, mean of three seeds. AUC on census
 # records at most 0.003 below sync's, perplexity of a word model on WordNet at most 3 % above it. Settings are those that docs/results.md
 # recommends: batch_size is sync's divided by the trainers, and under geo the learning rate is sync's times the square root of

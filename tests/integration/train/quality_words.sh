@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Word vectors of the skip_gram template on real text, WordNet's glosses, beside the original algorithm (bench/peers/word2vec.c) on
 # the same lines: held-out loss, and how well they tell what WordNet relates. Then other programs read the exported vectors.
 # release only

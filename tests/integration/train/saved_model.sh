@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A saved model in use: job = test says of it what the training said; paddlectl infer gives for each line the outputs that a plain
 # program computes from the exported parameters, from a file, a pipe and in any batch; every export is read back.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # --set SECTION.KEY=VALUE: any key of train.ini and conf.ini from the command line. A mistake ends
 # with status 2 before anything is sent; conf shows the origin; the model keeps the text.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every part of a job is killed once, at a random moment, beside a job that must not notice: nothing
 # stays. The seed is drawn and printed; SOAK_SEED=N repeats it. (make soak does it 200 times.)
 # release only

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every template, end to end as its README says it: `paddlectl init`, its prepare with the data that it makes up, a job on this machine
 # with `paddlectl run`, and its metric becomes better; then its saved model answers.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A network that is cut for longer than heartbeat_timeout, but not for reconnect_timeout, is no
 # process that is stopped: nobody is given up, and when the cable is in again the job goes on to its
 # end.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Trainers that do not fit together, input that cannot be used, and gradients that are still on their way when the next batch needs
 # more room: each ends with one clear message, or with the right numbers.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A node is gone in the middle of a training (its agent is killed, at a step that a seed chooses): the job goes on without it from its last
 # checkpoint, to the same bits; with a spare node in its place; detached; and what it says when only that node had a part of the checkpoint.
 # release only (a sanitizer finds in test_agent_lost and in the other jobs what there is to find, in less time)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The cable of one of three machines that share nothing is pulled in the middle of a training: the job goes on without it from the copies of
 # its part of the checkpoint, to the same bits; what ran there has ended by itself; plugged in again it has no part in the job.
 # release only (what is waited for is the kernel's keepalive, and leases)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # data = queue: files are handed out to whoever is free. A slow trainer reads fewer; nothing is read twice or left out while nobody dies; what a
 # killed trainer had not finished is read by another; one that is started again takes part; refused where it can't be meant.
 . "$(dirname "$0")/../../support/lib.sh"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A job whose trainers and pservers are killed at steps that a seed chooses, and that goes on from its checkpoints, ends with the
 # same bits as one that nothing happened to; also with other numbers of trainers, servers and threads (reproducible = topology), and
 # with servers whose disks are their own. Adam, a schedule, l2 of rows, dropout, a shuffle buffer: all that a checkpoint must hold counts here.

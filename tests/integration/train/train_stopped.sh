@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A trainer or a pserver of a job is stopped (SIGSTOP), so that all its connections stand. After
 # heartbeat_timeout it has failed: the job ends with its name, or is started again, or that trainer
 # alone is (on_trainer_lost = wait), to the same bits. Steps that take longer are no loss.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A trainer's cable is pulled: no FIN, no RST, only silence. The server notices though nothing is to be sent to it: with on_trainer_lost =
 # continue the other one trains to the end, with fail the job ends with its name. Two jobs on the same three hosts, at once.
 # release only (what is waited for is the kernel's keepalive, 11 s)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """agent_attacks.py AGENT ROOT SEED [NAME...]: somebody without the key on the path between agents,
 and between seeds. He changes, repeats, drops, swaps and inserts records (record_proxy.py).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A client of paddle_agent for tests: sends and receives frames over the pipes of `paddle_agent
 relay`, as in docs/protocol.md."""
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by tests/integration/agent/agent_clients.sh: what clients of a job's agent see: logs, status, and
 clients that stall or are cut off."""
 import ipaddress

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """agent_dispatch.py AGENT ROOT [NAME...]: tests packages as objects (DS_*).
 
 The client is written from docs/protocol.md alone, with its own manifests and records, so both ends

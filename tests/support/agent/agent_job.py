@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by tests/integration/agent/agent_job.sh: jobs on three agents on this machine, with scripts
 as pservers and trainers."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by tests/integration/agent/agent_job.sh: jobs on agents of this machine whose client, agents or head are lost."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BINARY ROOT [KILLS] - run by tests/integration/agent/agent_orphans.sh.
 
 Kills one or two of the agent, its guardian and its watcher at random times. Afterwards no process

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a package as in docs/protocol.md ("Objects") without the project's code: manifest and
 objects of a tree."""
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by tests/integration/agent/agent_packages.sh."""
 import hashlib
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by tests/integration/agent/agent_run.sh: how agents run programs: CPUs, environment,
 restarts, ends."""
 import json

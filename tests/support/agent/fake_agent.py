@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A simulated agent for tests of paddlectl, which can misbehave: docs/protocol.md over stdin and
 stdout.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """find_key.py PID KEYFILE - the memory of a process that holds the key.
 
 Prints, for each copy: its mapping, and whether the page is left out of core dumps (dd) and locked

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A running agent of another version, for tests: other_version.py JOBDIR OLD=NEW...
 
 Takes the place of the job's socket until it gets TERM. Each client gets the bytes of the real agent, but with OLD

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent_files.h - three agents on this machine. A trainer asks agent 0 for data files that are not
  * there. One or two other agents hold these files, and a client (the launcher) has the package. One
  * set at a time: set_up, teardown. */

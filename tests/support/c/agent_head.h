@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent_head.h - the head with simulated nodes, for
  * tests/unit/agent/test_agent_{head,restart,lost,alone}.c. */
 #pragma once

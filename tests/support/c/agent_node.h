@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* agent_node.h - the processes of a node, controlled by messages like the head's. */
 #pragma once
 

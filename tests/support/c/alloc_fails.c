@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc_fails.c - linked into each unit test, for tests/faults/unit_allocs, which sets
  *
  *     ALLOC_FAILS="FILE N TEST"    only TEST runs, and its N-th allocation fails (0: none)

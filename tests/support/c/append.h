@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* append.h - appends to a text in a buffer, for tests. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cut_proxy.h - a TCP proxy that breaks connections. It is a process of its own, with one more
  * process for each connection. A seed determines its behaviour.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* data_text.h - for tests of readers: schemas from one line of text, samples as text, files in a
  * folder that is removed with the test. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* near.h - bounds of float results that hold on every CPU, because they follow from the arithmetic.
  *
  * The order of BLAS's additions and its use of fused operations differ between core types. A sum of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nn_fields.h - small networks over fields of every kind, as text, for tests of layers and of their
  * gradients. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nn_words.h - the word model as a text with parts that a test chooses, and its graph. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pack_deploy.h - deploys a random tree from its objects, as one process does, for tests of
  * assembling and of the store. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_bodies.h - derives from the field lists of ps/plan/message.h, by kind of field: a random
  * sample, a comparison, a field beyond its bound, and the text of docs/protocol.md. */
 #pragma once

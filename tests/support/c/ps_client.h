@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_client.h - a client of the servers of ps_cluster.h with one parameter, for tests of failures.
  */
 #pragma once

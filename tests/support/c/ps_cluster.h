@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_cluster.h - pservers on 127.0.0.1 and trainers as threads of one test program, with a small
  * training job. Its gradients are a pure function of (stream, step, index), so every division of
  * the job must give the same result. */

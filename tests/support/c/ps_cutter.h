@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_cutter.h - a TCP proxy in front of a pserver's ports. It cuts one connection at one place:
  * before, inside or after the n-th message of one direction. The servers listen on 127.0.0.1. The
  * proxy listens on the same ports of 127.0.0.2, because a server's greeting contains its ports. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_frames.h - parameter-server messages built by hand, and a shard whose answers are recorded.
  * For the fuzzer and for tests that use a shard without sockets. */
 #pragma once

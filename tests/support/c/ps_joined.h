@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_joined.h - a shard whose trainers have declared, and frames that it takes. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps_row_policy.h - settings of tables with row policies, for tests. */
 #pragma once
 

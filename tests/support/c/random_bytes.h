@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random_bytes.h - reproducible random bytes. The test prints the seed; PADDLE_TEST_SEED=...
  * repeats a run. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random_tree.h - a random package in memory: files (sparse, small ones in bundles, equal ones),
  * folders and links with any names. It has objects and a manifest, can be edited, and can be
  * compared with a folder. For tests of assembling packages. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_env.h - a separate folder with files for each test that scans a tree. */
 #pragma once
 

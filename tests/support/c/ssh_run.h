@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_run.h - for tests of the ssh layer: real sshds (sshd-fixture), and running one command to its
  * end. Each test program includes it once. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssh_server.h - an ssh server that asks for passwords and questions; a normal sshd would need root
  * and PAM for that. It uses libssh's server side, with one process per connection. The user's
  * password is "sesame", the code is "4711". */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tsan_close.c - linked into programs under ThreadSanitizer. libuv closes descriptors with
  * syscall(SYS_close), which the sanitizer does not see. If another thread then uses a new
  * descriptor with the same number, the sanitizer reports a race on the old one. This file turns

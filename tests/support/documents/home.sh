@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # home.sh - sourced after lib.sh: the home of a user who has three hosts, node-1 to node-3, in
 # ~/.ssh/config. Commands of the documents run there.
 #

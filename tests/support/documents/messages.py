@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """The error messages of the programs, and the entries of docs/troubleshooting.md that explain them.
 
     messages.py            every message: file:line, code, text with * for each value

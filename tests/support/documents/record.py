@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Records the README's example on three ssh hosts of this machine as an animated SVG.
 
     tests/support/documents/record.py OUT.svg [--share=0.1]       (make recording)

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the commands of documents, and compares their output with the shown one.
 
     run.py FOLDER DOCUMENT...

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares documents with their translations: same.py ORIGINAL TRANSLATION...
 
 Both must have the same headings (their levels), blocks of code (but for comments), marks in front of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mpi.sh - sourced: Open MPI's mpirun on hosts that are sshds of this machine (sshd-fixture).
 #
 #   mpi_missing       prints the reason if there is no usable mpirun

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # slurm.sh - sourced after lib.sh: a test in $TMP with a real Slurm of three nodes (slurm-fixture), a
 # workspace ws, and a conf.ini with the lines of [cluster] that standard input has.
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz.h - the skeleton of all fuzzers. A fuzzer is one file, a folder of seeds in corpus/ and a
  * row in docs/fuzzing.md:
  *

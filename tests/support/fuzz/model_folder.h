@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_folder.h - a saved model's folder for fuzz_model and fuzz_load, with the parameters of
  * tests/support/c/ps_frames.h.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """api.py KUBECONFIG: an API server for the real kubectl, with the pods of the kubectl of the tests
 (KUBE_STATE). It has what engine = kubernetes uses: discovery, get, list, create, delete, and exec
 over WebSocket (kubectl 1.30 and newer) or SPDY/3.1 (older). It writes KUBECONFIG when it listens."""

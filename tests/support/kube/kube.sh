@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # kube.sh - sourced after lib.sh: a test of engine = kubernetes in $TMP, with a conf.ini of three nodes,
 # two of them with pservers, a workspace, and the kubectl of the tests first in PATH.
 #

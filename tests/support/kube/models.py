@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """models.py YAML... [--same JSON]: each document is an object that the official models of
 Kubernetes (python3-kubernetes) know: no field without a name in them, none missing, each of its type.
 --same: the documents of the only YAML file are the items of this List."""

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_addrs.c - the IPv6 addresses that peers may use, and their order. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_alone.c - on_trainer_lost = wait in a launched job: one trainer is restarted while the
  * others wait for it. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_bind.c - divides the CPUs of simulated machines, which are folders like sysfs, and of
  * this machine. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_client.c - clients of an agent: greeting, dispatch of messages to services, refused
  * messages, state and context, leases, the limit of clients, and the end of a client. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_election.c - the election of a head in a detached job (agent/head/election.h): who
  * gets a vote, what a majority is, and many random networks in which two heads must never act. The
  * whole agents do the same in test_agent_sim. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_file_serve.c - separately sent data files that another node holds. The node delivers
  * them even if its store is emptied, for many requests at once, and for more takers than it serves
  * at a time. test_agent_files.c tests the other sources. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_files.c - separately sent data files that another node needs, and the sources that are
  * tried. If the first holder disappears or sends wrong bytes, the next one is asked, then the
  * client. If all fail, the error names them all. The client's bytes are not trusted either.

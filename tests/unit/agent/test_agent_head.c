@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_head.c - the head against simulated nodes: the order of a job, nodes that are lost and
  * join again, the reported failure, stops in every state. */
 #include <setjmp.h>

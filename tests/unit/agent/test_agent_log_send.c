@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_log_send.c - a client's log subscription: its start (offset, since, tail), its window,
  * and the times of the bytes in a frame. The client uses a socket pair and reads the logs of a
  * finished job. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_logs.c - reading from every offset, in pieces of every size, gives the same bytes with
  * their times. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_logs_rotate.c - rotated log files. Random pieces are written, and readers read at
  * different offsets. Each step of a rotation fails or is the agent's last step. The kept bytes must
  * always be the stream, complete and without repetitions. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_lost.c - nodes that are lost while a job runs: where their roles move, and when the
  * job continues without them. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_node.c - processes of a node, controlled by messages like the head's: ports,
  * environment, readiness, exits, last lines. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_node_end.c - the end of a node's processes: no process survives it, even if it tries
  * to escape; a stop and a restart end some of them. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_passes.c - what trainers report of passes: the last test, the best pass, the file. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_peer_link.c - TCP between agents, without a job: node 0 and members on one loop, with
  * recorded events. Joining, messages both ways, connections that break or are replaced, strangers.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_relay.c - the relay between a client's pipes and the agent's socket. All bytes arrive
  * in order, both ways. The end of either side loses no earlier bytes. */
 #include <setjmp.h>

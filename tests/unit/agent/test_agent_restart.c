@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_restart.c - restarts of a job, failures without a restart, and stops that save. */
 #include <setjmp.h>
 

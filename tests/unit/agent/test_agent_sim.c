@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_sim.c - jobs on a simulated clock and network (tests/sim/sim.h): a schedule for each
  * seed, and what must hold in all of them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_agent_takeover.c - the node of the head is lost: node 1 creates a head in the middle of the
  * job. And the head that leaves. */
 #include <setjmp.h>

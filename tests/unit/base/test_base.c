@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_base.c - errors, buffers, parsing of numbers, files, random numbers. */
 #include <setjmp.h>
 

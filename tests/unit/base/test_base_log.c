@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_base_log.c - a log in files of limited size, written by threads and processes at once. Every
  * record is in exactly one file, whole, and in the order of its writer. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_capi.c - libpaddle_ps: ids in any order and repeated, gradients of equal ids added in their
  * order, errors that stay. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_conf.c - INI files with line numbers, and the table of options from all its sources. */
 #include <setjmp.h>
 

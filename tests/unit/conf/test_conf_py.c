@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_conf_py.c - a conf.py of the original system becomes a conf.ini; wrong lines are named. */
 #include <setjmp.h>
 #include <cmocka.h>

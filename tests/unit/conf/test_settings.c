@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_settings.c - --set SECTION.KEY=VALUE: how it is parsed, which value wins, and the text of
  * train.ini with it. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_data_fetch.c - a missing data file is requested over the socket and read when it has come.
  * Several threads want different files. The agent's refusal or end becomes the reader's error. The
  * agent is a thread of the test. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_data_formats.c - the samples from lines of every format; refused schemas; packed files.
  * test_data_streams.c tests the ways of reading. */
 #include <setjmp.h>

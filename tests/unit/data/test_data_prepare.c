@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_data_prepare.c - tokens, dictionary, shards, and the counts on WordNet's glosses (skipped
  * without them). */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_data_reader.c - file lists and streams; windows of both formats; positions; bad lines;
  * bounded lines. */
 #include <setjmp.h>

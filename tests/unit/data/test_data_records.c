@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_data_records.c - files of samples prepared for training. The trainer reads the same samples
  * from them as from the originals. tests/integration/data/prepare.sh tests the command line, and
  * compares with Python. */

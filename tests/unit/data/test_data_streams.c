@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_data_streams.c - threads, shuffling and positions. The samples are the same for every way of
  * reading, and none is lost or repeated. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch.c - callbacks enrol with paddlectl, and run commands: who is refused, and a stream
  * from its beginning to its end. The callbacks are connections of this process; the command only
  * sleeps. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_check.c - the verdicts of `paddlectl check` on simulated answers. */
 #include <setjmp.h>
 #include <cmocka.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_conf.c - every file in conf/, and each example of docs/engines.md, can be read, and
  * names valid hosts and a workspace. */
 #include <setjmp.h>

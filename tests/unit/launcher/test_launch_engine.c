@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_engine.c - engines: the table has the option's words, and a row sets only options
  * that the user did not set. */
 #include <setjmp.h>

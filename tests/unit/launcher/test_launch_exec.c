@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_exec.c - the output of `paddlectl exec`: texts in memory and in a file, equal texts
  * shown once, JSON of any bytes. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_expand.c - host expressions compared with clustershell, groups, files, and the effect
  * of [host ...] sections. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_find.c - selects the job that a user names: by id, beginning or end of an id, the
  * only running job. */
 #include <setjmp.h>

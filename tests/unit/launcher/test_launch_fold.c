@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_fold.c - folds names into ranges. The expected texts are those of `nodeset -f`
  * (clustershell). If nodeset is installed, it is run, too, and its expansion of random folds must
  * give the names back. */

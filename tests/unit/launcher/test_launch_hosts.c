@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_hosts.c - host list expansion and role lists. */
 #include <setjmp.h>
 #include <cmocka.h>

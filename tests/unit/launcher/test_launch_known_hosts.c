@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_known_hosts.c - verdicts on host keys. ssh-keygen -H wrote the hashed lines. */
 #include <setjmp.h>
 #include <cmocka.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_merge.c - merges the lines of many sources by time: partial reads, "\r", repeats,
  * gaps, slow history, the limited wait for live lines, and the use of memory. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_outputs.c - the folders of outputs: only one fetch at a time, and the remains of a
  * killed fetch are removed. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_plan.c - the sources of a package's takers. The nodes form a chain, which changes
  * when nodes leave, are slow or can't be reached. After any sequence of events no node takes in a
  * circle, from a node that is gone, or from no source. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_saved_name.c - names of saved models, and the text for people. */
 #include <setjmp.h>
 

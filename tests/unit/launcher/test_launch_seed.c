@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_seed.c - seeds (src/seed) as child processes under the launcher's seeding. Every node
  * finally has the packed agent, even if others lie, die or can't be reached. Also tests a seed
  * against strangers and a broken launcher. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_split.c - separately sent data files. A pattern matches names of a list like glob
  * matches files on disk. Also tests which files are sent separately and to which trainer, the parts
  * of a package and their manifests, and a file that only the package has. */

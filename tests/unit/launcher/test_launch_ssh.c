@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_ssh.c - commands over ssh, and the bootstrap of an agent, with real sshds
  * (tests/support/sshd-fixture). */
 #include "tests/support/c/skip.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_ssh_ask.c - prompts to a person: passwords, passphrases, questions. The test plays
  * the person at one end of a pseudo-terminal. The process that logs in is a child, whose
  * controlling terminal is the other end. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_ssh_faults.c - servers that drop or reset connections, fall silent, or are
  * overloaded. Every session ends in time, the message names the step, and other sessions are not
  * affected. */

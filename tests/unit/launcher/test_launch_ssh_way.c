@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_ssh_way.c - ways to reach a host: ~/.ssh/config as ssh reads it, jump hosts, proxy
  * commands. */
 #include "tests/support/c/ssh_run.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_takeover.c - the reports of passes that paddlectl keeps for another head: the newest
  * ones, as many as AG_JOB_HEAD has room for. */
 #include <setjmp.h>

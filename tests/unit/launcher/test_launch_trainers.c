@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_trainers.c - rates, slow trainers and stalls, from made-up events at made-up times.
  */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_transport.c - the queue of unsent bytes that all transports share; a child process
  * whose output cannot be read. */
 #include <setjmp.h>

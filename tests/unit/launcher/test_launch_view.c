@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_view.c - the thread that writes the output, the format of log lines, and the merging
  * of outputs. */
 #include <setjmp.h>

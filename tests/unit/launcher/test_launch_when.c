@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_when.c - points in time in the formats that users write. */
 #include <setjmp.h>
 #include <cmocka.h>

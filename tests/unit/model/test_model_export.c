@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_export.c - rows of a saved table by key in the mapped file, for any keys and parts;
  * and exported models, read back. */
 #include <setjmp.h>

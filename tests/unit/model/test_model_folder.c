@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_folder.c - the saved-model folder: complete or absent, intact or refused, the same
  * values for any number of parts. */
 #include <setjmp.h>

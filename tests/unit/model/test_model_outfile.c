@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_outfile.c - every way of writing, and every writing process, gives the same bytes. */
 #include <setjmp.h>
 #include <sys/wait.h>

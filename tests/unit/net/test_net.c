@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_net.c - connections over loopback TCP and over socket pairs, driven by one loop. */
 #include <setjmp.h>
 #include <sys/resource.h>

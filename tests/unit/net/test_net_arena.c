@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_net_arena.c - the rooms of an arena of shared memory, and who may open it. */
 #include <setjmp.h>
 #include <sys/mman.h>

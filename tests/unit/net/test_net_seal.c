@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_net_seal.c - sealed connections with somebody on the path.
  *
  *     connector a  <--->  middleman, without the key  <--->  acceptor s (sends each frame back)

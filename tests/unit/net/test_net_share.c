@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_net_share.c - frames whose sections go through shared memory, at both ends of a
  * connection. */
 #include <setjmp.h>

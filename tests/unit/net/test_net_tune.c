@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_net_tune.c - socket options of a connection: no connection within a machine is paced. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_eval.c - every evaluator, compared with a plain reference in double over all samples. The
  * figure is the same for every number of ranks and batches. AUC is exact on small sets and within
  * its bound on large ones. Also tests the exact sum. */

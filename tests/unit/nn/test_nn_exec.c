@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_exec.c - forward and backward of a whole network, compared with plain loops in double.
  * Also tests feeds, divided batches, dropout and the hook, and finite differences over every layer
  * and activation. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_gradients.c - the gradients of every layer, activation and cost, compared with finite
  * differences, over fields of all kinds. test_nn_layers.c tests the values. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_graph.c - train.ini into a graph: accepted inputs, and the message for each refused
  * input. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_image.c - conv and pool over every small shape: windows across the border, strides that
  * do not divide the size, windows larger than the image, images of one pixel. Values and gradients
  * are compared with plain loops in double. Impossible shapes are refused. */

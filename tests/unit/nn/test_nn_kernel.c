@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_kernel.c - elementwise functions compared with libm in double, and products with a plain
  * loop. The code compiled for the baseline CPU gives the same bits as the code that this CPU
  * selects. */

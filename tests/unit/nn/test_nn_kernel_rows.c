@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_kernel_rows.c - products of selected rows, their gradients, and sigmoids with their
  * costs, compared with plain loops in double. The same source compiled for the baseline CPU must
  * give the same bits. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_layers.c - every layer, activation and cost, compared with a plain reference in double,
  * over fields of all kinds. test_nn_gradients.c tests the gradients. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_sampler.c - drawn ids: their frequencies, their independence of the division into
  * batches, and the sampled costs compared with plain loops. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_word_gradients.c - the gradients of the word model and its relatives, compared with
  * finite differences. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_assemble.c - packages from their objects to a folder. Random trees and edits; only
  * missing objects are requested. A kill at any point leaves the old or the new tree. Also tests a
  * full disk, hostile packages and bounded memory. test_pack_shared_store.c tests the store. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_cache.c - files that did not change since the last scan are not hashed again. No
  * changed file is taken for an unchanged one. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_changes.c - files that change while they are hashed, or after that, before they are
  * sent. */
 #include <setjmp.h>

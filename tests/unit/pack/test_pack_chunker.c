@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_chunker.c - the cuts of contents: an edit moves few cuts, and piece sizes grow with the
  * tree. */
 #include <setjmp.h>

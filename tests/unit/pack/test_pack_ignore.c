@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_ignore.c - .paddleignore has the meaning of .gitignore. Cases by hand, then random
  * patterns on random trees, compared with `git check-ignore`. A failure prints the seed, the
  * patterns and the path; IGNORE_SEED repeats it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_manifest.c - manifests are written and read again, and refused if their contents are
  * not allowed. */
 #include <setjmp.h>

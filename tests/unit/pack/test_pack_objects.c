@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_objects.c - objects and their records: they are decoded correctly, damage is noticed,
  * and a record that unpacks to more than it declares is refused. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_outputs.c - a folder is fetched from a node: names, modes, times, links. Contents of an
  * earlier fetch are not sent again. The folder may change meanwhile. Entries that can't be sent are
  * counted. Failed allocations leave no files. */

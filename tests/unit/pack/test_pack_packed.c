@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_packed.c - unpacking an executable: it is complete, or does not exist. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_rest.c - what came before an interruption does not come again: a maker that stops, one
  * that is killed at any place, damage, and the bounds of what is kept. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_scan.c - a tree becomes a package. The manifest names every entry, and the objects give
  * every byte. The same tree has the same root as a folder and as an archive. Also tests entries
  * that can't be sent, archives of all kinds, and failed allocations. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_shared_store.c - the chunk store below a root while packages are assembled: several
  * processes at once, the limit, cleaning, deleted trees. test_pack_assemble.c tests assembling
  * itself. */

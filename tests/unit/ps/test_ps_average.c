@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_average.c - running means that the servers keep. Under every update rule and every
  * optimizer, w += average * (sum / samples - w). */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Server threads and clients over loopback: the result depends neither on how the job is divided
  * nor on timing. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_crew.c - several threads update a local server's large parameters: the same bits as with
  * one thread, under every optimizer. */
 #include <setjmp.h>

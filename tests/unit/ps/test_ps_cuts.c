@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The connection of a trainer is cut before, inside and after every message of a small job, in both
  * directions. The job continues, and its result has the same bits as an undisturbed one. */
 #include <setjmp.h>

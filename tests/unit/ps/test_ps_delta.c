@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Delta saves: a model from any chain of saves is loaded, read and resumed with its exact values.
  */
 #include <setjmp.h>

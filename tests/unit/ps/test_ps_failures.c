@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every failure in a job ends with a reason that names the process and the step, on both sides, and
  * never with a hang. test_ps_peers.c has peers that are invalid or silent. */
 #include <setjmp.h>

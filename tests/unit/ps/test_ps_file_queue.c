@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_file_queue.c - data = queue: which trainer gets which file, with a single server thread.
  * tests/integration/train/train_queue.sh has whole jobs. */
 #include <setjmp.h>

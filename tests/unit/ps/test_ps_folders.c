@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_folders.c - a trainer names folders and files of a server's machine. The server reads and
  * writes only below the job's folders, and only regular files. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_geo.c - geo: the sums of adagrad are exchanged, and windows grow. */
 #include <setjmp.h>
 

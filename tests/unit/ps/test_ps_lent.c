@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An answer that is still being sent keeps its values while the server continues. The values are
  * sent without a copy. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer and its server in one process. The caller's memory is treated as with servers
  * elsewhere, and calls keep the same promises about it. */
 #include <setjmp.h>

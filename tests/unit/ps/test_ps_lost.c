@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A trainer's process that is gone for good, under each policy, and a process that is only slow.
  * The other trainers end, wait for another process in its place, or continue without it. The odd
  * trainer is a separate process, which can be killed and stopped. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_message.c - every body of the parameter-server messages:
  * - get_ returns what put_ has written.
  * - A body that is cut short, out of bounds or of another type is refused.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_params.c - the parameters of a server thread, without messages: contributions are applied
  * to dense parameters and to rows, and compared with the optimizer on plain arrays. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Single parts of a server thread: layout, tree, table, declarations. */
 #include <setjmp.h>
 #include <cmocka.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Peers that break the protocol, are silent or do not read. They get a reason, and they do not
  * disturb other peers. */
 #include <setjmp.h>

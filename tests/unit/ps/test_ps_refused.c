@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_refused.c - what a shard refuses: messages that do not fit, are cut or changed, and any
  * message when there is no memory. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One server thread when connections break and trainers run ahead: a request that was done is not
  * done again, later or elsewhere. */
 #include <setjmp.h>

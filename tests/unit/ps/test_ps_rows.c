@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step applied to the rows of a table, compared with the same step value by value, bit for bit:
  * narrow and wide rows, few and many contributions, all optimizers. */
 #include <setjmp.h>

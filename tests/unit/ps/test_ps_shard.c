@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One server thread without sockets: the barrier, arrival orders, dropped pushes. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_shared.c - a peer on this machine that writes into the shared memory after it has sent a
  * frame. A thread plays the peer with mappings of its own, while jobs run. A job may fail, or have
  * wrong values. With AddressSanitizer no memory outside is touched. This is a race:

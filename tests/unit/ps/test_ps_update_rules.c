@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The update rules without a barrier: async, ssp, geo. First one server thread, then whole jobs
  * compared with their closed form. */
 #include <setjmp.h>

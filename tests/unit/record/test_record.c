@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_record.c - records of runs: which events they keep, their end, records of killed processes
  * and damaged ones, and metrics.jsonl made anew of the nodes' events. */
 #include <setjmp.h>

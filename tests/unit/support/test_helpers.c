@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_helpers.c - the checks of tests/support in C: each must be able to pass and to fail.
  * tests/integration/source/test_helpers.sh does the same for the checks in shell and Python. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables whose rows come and go, without whole jobs: models saved with and without counts, bounds,
  * values, errors. test_ps_row_policy.c has whole jobs. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* l1 and l2 of rows that no update touches, compared with values that every update changes. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Optimizers, their settings and schedules, against references in double precision. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows that come and go: admission by count and by chance, shows and clicks, a day's end. Whole
  * jobs of several servers, threads and trainers are compared with a plain reference over random
  * sequences. test_ps_admit.c has single tables. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_snapshot.c - a table's rows as they were at a snapshot, whatever happens to them later;
  * and sorting of entries with any distribution of keys. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The index of a table's rows, including the removal of keys, and the memory that rows take. */
 #include <setjmp.h>
 

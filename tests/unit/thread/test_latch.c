@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_latch.c - threads that meet often: no thread passes before all have come, whether they spin
  * or sleep. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool.c - pooled buffers: aligned, reused, and bounded by the recent use. */
 #include <setjmp.h>
 #include <cmocka.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_train.c - the samples of a step are the same for every division of the streams; events about
  * progress. */
 #include <setjmp.h>

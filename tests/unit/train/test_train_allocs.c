@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_train_allocs.c - after the first batches, a step allocates no memory. The linker redirects
  * every call of malloc and similar functions in our code to this test (--wrap, see the Makefile),
  * on every thread. Once a step the trainer asks whether to stop; the test counts at that moment.

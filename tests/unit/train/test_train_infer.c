@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_train_infer.c - inference with a table of half a gigabyte. The process needs only a fraction
  * of that memory, because rows are read in the mapped file. The model is built by hand as model.h
  * describes; its values are a hole in the file. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_train_watch.c - new folders of data: their order, when a folder is complete, and its files.
  */
 #include <setjmp.h>

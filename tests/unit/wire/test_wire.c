@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_wire.c - the frame codec and the handshake, without sockets. */
 #include <setjmp.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_wire_bodies.c - the bodies of wire/bodies.h: every field of every body is written, read
  * back, bounded, and named in docs/protocol.md. */
 #include <setjmp.h>

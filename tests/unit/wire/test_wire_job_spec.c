@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_wire_job_spec.c - the table of a job's settings: bounds, defaults, types; it agrees with the
  * options of conf.ini and with docs/protocol.md. */
 #include <setjmp.h>

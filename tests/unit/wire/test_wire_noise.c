@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_wire_noise.c - the handshake against published Noise vectors, the ciphers against those of
  * their standards, the order of sealed messages, and new keys. */
 #include <setjmp.h>

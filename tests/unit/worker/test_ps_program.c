@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ps_program.c - `paddle_worker pserver` as a process: its key, its ports, its end.
  * pserver_main runs in a child. */
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_reference.c - the examples of train.ini's reference are networks that load, and its parts
  * are found by name. */
 #include <setjmp.h>
