@@ -118,7 +118,8 @@ int record_complete(const char *dir, json_t *more, struct pd_err *err) {
     if (!rc && l.failed)
         rc = pd_oom(err, "the record");
     if (!rc) {
-        qsort(l.v, l.n, sizeof *l.v, by_time);
+        if (l.n)
+            qsort(l.v, l.n, sizeof *l.v, by_time);
         rc = write_lines(&l, dir, err);
     }
     if (!rc) { /* metrics.jsonl has later ones */

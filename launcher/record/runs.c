@@ -102,6 +102,8 @@ static int add(struct runs *out, const char *outputs, const char *name, struct p
     const int rc = record_read_run(dir, &r.record, &why);
     if (rc == PD_ENOENT)
         return 0;
+    if (rc == PD_ENOMEM)
+        return pd_err_copy(err, &why);
     if (rc) {
         if (pd_grow(out->bad, out->cap_bad, out->n_bad + 1))
             return pd_oom(err, "the records");
@@ -130,7 +132,7 @@ int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
     closedir(d);
     if (rc)
         runs_release(out);
-    else
+    else if (out->n)
         qsort(out->v, out->n, sizeof *out->v, newest_first);
     return rc;
 }
