@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # MPICH's mpiexec (Hydra), whose ranks have PMI_RANK: launch with fresh nodes, a job, Ctrl-C;
-# paddle_worker by hand.
+# paddle_worker by hand. The agent with sanitizers is too large for a command line (launch.sh).
+# release only
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
