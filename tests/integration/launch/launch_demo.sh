@@ -17,6 +17,7 @@ on_cleanup() {
 
 engines=(ssh)
 without=$(mpi_missing | head -n 1)
+[[ $BIN != */san-* ]] || without="the agent with sanitizers is too large for mpirun's command line"
 if [ -z "$without" ]; then engines+=(mpi); else echo "skipped: $without"; fi
 if without=$("$slurm" start "$TMP/demo/slurm" 1); then
     engines+=(slurm)
