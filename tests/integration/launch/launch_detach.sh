@@ -40,7 +40,11 @@ detach() {
     JOB=$("$ctl" run --conf=conf.ini --detach "$@" 2>detach.err) || die "run --detach: $? $(cat detach.err)"
     [[ $JOB =~ ^JOB[0-9]{14}-[0-9a-f]{4}$ ]] || die "stdout of run --detach: $JOB"
 }
-go() { for i in 0 1; do echo "${1:-0}" >"$fx/node$i/root/$JOB/workspace/go"; done; }
+go() { # the file appears with its text
+    for i in 0 1; do
+        echo "${1:-0}" >"$TMP/go" && mv "$TMP/go" "$fx/node$i/root/$JOB/workspace/go"
+    done
+}
 
 # --- nothing is done by a dry run
 expect 0 "$ctl" run --conf=conf.ini --dry-run --trainers=1
