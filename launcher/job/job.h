@@ -33,7 +33,7 @@ struct job_flags {
 int job_run(struct pd_options *opts, const struct job_flags *flags);
 
 /* Finds errors of conf.ini and train.ini before an engine starts the nodes, whose names and number
- * may not be known yet. What depends on them job_run checks. */
+ * may not be known yet. job_run checks the settings that depend on them. */
 int job_check_unstarted(const struct pd_options *opts, struct pd_err *err);
 
 /* Takes the --set of the checkpoint that `resume` names, as job_run does, but asks no host: from

@@ -136,7 +136,7 @@ int job_make_spec(struct job *j, struct pd_err *err) {
     return j->spec ? 0 : pd_fail(err, PD_ECONF, "a value of the configuration is not UTF-8 text");
 }
 
-/* What needs no folder for outputs, and of the nodes only their number. */
+/* Checks the options that need no folder for outputs, and of the nodes only their number. */
 static int check_options(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     if (strlen(o->job_name) > JOB_SPEC_MAX_NAME)
