@@ -102,7 +102,8 @@ enum {
 #define WIRE_HD_STOP(X, body) X(body, INT, grace_ms, 0, WIRE_MAX_MS, 5000)
 #define WIRE_HD_STOP_ANSWER(X, body) X(body, BOOL, trainer, 0, 1, 0)
 
-/* The facts that a next head needs. voters: node ids; nodes: all, of job_peer; lost: of lost_node. */
+/* The facts that a next head needs. voters: node ids; nodes: all, of job_peer; lost: of lost_node.
+ */
 #define WIRE_HD_KEEP(X, body)                   \
     X(body, INT, number, 0, INT64_MAX, 0)       \
     X(body, ARRAY, voters, 0, 7, 0)             \

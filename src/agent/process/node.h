@@ -54,8 +54,8 @@ void node_reap(struct ag_node *n);
  * the time passed to this function counts. */
 void node_tick(struct ag_node *n, uint64_t passed_ms);
 
-/* A wait for an end of the processes. The caller sets done and arg, and keeps the struct until `done` is called:
- * an end needs no memory. */
+/* A wait for an end of the processes. The caller sets done and arg, and keeps the struct until
+ * `done` is called: an end needs no memory. */
 struct end_waiter {
     void (*done)(void *);
     void *arg;
