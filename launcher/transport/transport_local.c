@@ -168,7 +168,8 @@ static void local_close(struct transport *t) {
     l->closing = 1;
     pd_err_clear(&l->why);
     if (l->end_group && !kill(-l->process.pid, SIGTERM)) {
-        uv_timer_start(&l->timer, on_kill, KILL_MS, 0);
+        /* again and again: what was killed can belong to the group after its leader has ended */
+        uv_timer_start(&l->timer, on_kill, KILL_MS, KILL_MS);
         uv_close((uv_handle_t *)&l->in, on_closed);
     } else {
         close_all(l); /* the agent's relay ends at the end of its stdin */

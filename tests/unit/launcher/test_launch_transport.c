@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_transport.c - the queue of unsent bytes that all transports share; a child process
- * whose output cannot be read. */
+ * whose output cannot be read, and another whose group outlives it. */
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -72,10 +72,63 @@ static void no_memory_for_the_output_ends_the_child(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-int main(void) {
+/* The program that the next test starts. It ignores SIGTERM. Its grandchild stays in its group, and
+ * nobody waits for the grandchild, so a dead process belongs to the group after the program's end.
+ */
+static int leave_a_dead_member(void) {
+    const pid_t self = getpid();
+    signal(SIGTERM, SIG_IGN);
+    if (!fork()) {
+        if (!fork())
+            for (;;)
+                pause();
+        setpgid(0, 0);
+        if (write(STDOUT_FILENO, "r", 1) != 1)
+            return 1;
+        while (getppid() == self)
+            nanosleep(&(struct timespec){0, 10000000}, NULL);
+        sleep(4);
+        return 0;
+    }
+    for (;;)
+        pause();
+}
+
+static struct transport *ready;
+static void close_when_ready(const uint8_t *p, size_t n, void *arg) {
+    (void)p;
+    (void)n;
+    (void)arg;
+    transport_close(ready);
+}
+
+/* srun has a child in its group. Both took longer than the second after SIGTERM, were killed, and
+ * srun's end was seen first: paddlectl hung. */
+static void a_dead_member_of_the_group_does_not_hold_the_end(void **state) {
+    static const struct transport_events ev = {on_open, close_when_ready, NULL, on_close, NULL};
+    char self[] = "/proc/self/exe", word[] = "leave a dead member";
+    char *argv[] = {self, word, NULL};
+    struct pd_err err = {0}, why = {.code = PD_EFAIL};
+    uv_loop_t loop;
+    (void)state;
+    uv_loop_init(&loop);
+    assert_int_equal(transport_local(&ready, &loop, argv, &ev, &why, &err), 0);
+    transport_local_end_group(ready);
+    alarm(120);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    alarm(0);
+    assert_int_equal(why.code, 0);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(int argc, char **argv) {
+    (void)argv;
+    if (argc > 1)
+        return leave_a_dead_member();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_queue_gives_its_memory_back),
         cmocka_unit_test(no_memory_for_the_output_ends_the_child),
+        cmocka_unit_test(a_dead_member_of_the_group_does_not_hold_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
