@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fault_point.c - see fault_point.h. The armed points are process-wide. A test may arm other points
  * while threads run, so the table is read and written under a lock. Only an armed program takes the
- * lock. */
+ * lock. fork takes it too: the child has no thread that would give it back. */
 #include <pthread.h>
 
 enum { MAX_POINTS = 8 };
@@ -35,7 +35,13 @@ static int read_points(const char *spec) {
     return n;
 }
 
+static void take_lock(void) { pthread_mutex_lock(&lock); }
+static void give_lock(void) { pthread_mutex_unlock(&lock); }
+static void watch_fork(void) { pthread_atfork(take_lock, give_lock, give_lock); }
+
 void pd_fault_arm(const char *spec) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_fork);
     pthread_mutex_lock(&lock);
     atomic_store(&n_points, read_points(spec));
     pthread_mutex_unlock(&lock);

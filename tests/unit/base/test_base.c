@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_base.c - errors, buffers, parsing of numbers, files, random numbers. */
+#include <pthread.h>
 #include <setjmp.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -296,6 +298,36 @@ static void faults_hit_the_nth_time(void **state) {
     free(b);
 }
 
+static void *ask_for_faults(void *stop) {
+    while (!atomic_load((atomic_int *)stop))
+        pd_fault("b");
+    return NULL;
+}
+
+/* A server saves in a child of fork. A test of it waited for ever: another thread had the lock of
+ * the points at the moment of the fork. */
+static void a_child_of_fork_asks_for_faults(void **state) {
+    atomic_int stop = 0;
+    pthread_t t;
+    (void)state;
+    pd_fault_arm("a:1");
+    assert_int_equal(pthread_create(&t, NULL, ask_for_faults, &stop), 0);
+    for (int i = 0; i < 1000; i++) {
+        int status = -1;
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (!pid) {
+            alarm(60);
+            _exit(pd_fault("a") ? 7 : 8);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 7 << 8);
+    }
+    atomic_store(&stop, 1);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    pd_fault_arm(NULL);
+}
+
 /* An array that can't grow stays unchanged. A growing array keeps its elements and is seldom
  * copied. */
 static void arrays_grow_by_doubling(void **state) {
@@ -448,6 +480,7 @@ int main(void) {
         cmocka_unit_test(random_numbers_are_pure_functions),
         cmocka_unit_test(mixing_spreads_consecutive_ids),
         cmocka_unit_test(faults_hit_the_nth_time),
+        cmocka_unit_test(a_child_of_fork_asks_for_faults),
         cmocka_unit_test(arrays_grow_by_doubling),
         cmocka_unit_test(log_records_are_single_lines),
         cmocka_unit_test(cksum_is_that_of_posix),
