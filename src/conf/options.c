@@ -213,6 +213,11 @@ static const struct pd_option table[] = {
      "node loses nothing"},
     {"train", "save_only_one", PD_BOOL, F(save_only_one), ALL, "0", 0, 0, 0, "",
      "when a saved model is complete, remove the older ones"},
+    {"train", "keep_best", PD_STR, F(keep_best), ALL, "", 0, 0, 0, "",
+     "save each pass whose test is the best so far, and never remove the best: a value of the test "
+     "data, such as test.auc or test.cost"},
+    {"train", "early_stopping_passes", PD_INT, F(early_stopping_passes), ALL, "0", 0, 1 << 30, 0,
+     "passes", "end the job when keep_best has not improved for so many passes; 0: never"},
     {"train", "save_state", PD_BOOL, F(save_state), ALL, "1", 0, 0, 0, "",
      "also save the optimizer's state, so that training can resume from a saved model"},
     {"train", "resume", PD_STR, F(resume), ALL, "", 0, 0, 0, "",

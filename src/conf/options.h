@@ -129,14 +129,14 @@ struct pd_options {
     int64_t on_failure, max_restarts;          /* enum pd_on_failure */
     int64_t on_hangup;                         /* enum pd_on_hangup */
     /* [train] */
-    char *config, *save_dir, *init_model_path, *resume, *online_done_file, *online_until,
-        *online_stop_file;
+    char *config, *save_dir, *init_model_path, *resume, *keep_best, *online_done_file,
+        *online_until, *online_stop_file;
     int64_t job, num_passes, batch_size, trainer_count, n_streams, data, seed, update, reproducible,
         staleness, geo_sgd_need_push_nums, log_period, saving_period, saving_period_by_batches,
-        saving_deltas, checkpoint_copies, save_only_one, save_state, start_pass, resume_older,
-        save_initial, max_bad_lines, reader_threads, shuffle_buffer, stop_on_nan, reject_nan, local,
-        use_gpu, load_missing_parameter_strategy, on_trainer_lost, overlap, online_shuffle,
-        online_test, online_base_period, online_delta_period, online_keep;
+        saving_deltas, checkpoint_copies, save_only_one, early_stopping_passes, save_state,
+        start_pass, resume_older, save_initial, max_bad_lines, reader_threads, shuffle_buffer,
+        stop_on_nan, reject_nan, local, use_gpu, load_missing_parameter_strategy, on_trainer_lost,
+        overlap, online_shuffle, online_test, online_base_period, online_delta_period, online_keep;
     double async_lagged_grad_discard_ratio, reconnect_timeout, heartbeat_timeout, start_timeout,
         online_quiet, online_idle; /* seconds, except the first */
     /* [worker]: options of a process that is started by hand */

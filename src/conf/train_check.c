@@ -74,6 +74,12 @@ int pd_train_check(const struct pd_options *o, const struct pd_train_place *plac
          "data = queue hands out the files of a pass of job = train; job = online divides the "
          "files "
          "of a folder"},
+        {online && *o->keep_best, "keep_best",
+         "keep_best compares the passes of job = train: job = online has none"},
+        {*o->keep_best && !pd_starts_with(o->keep_best, "test."), "keep_best",
+         "keep_best is a value of the test data: test.NAME, as in test.auc or test.cost"},
+        {o->early_stopping_passes && !*o->keep_best, "early_stopping_passes",
+         "early_stopping_passes needs keep_best, the value that has to improve"},
         {online && o->on_trainer_lost != PD_TRAINER_LOST_FAIL, "on_trainer_lost",
          "job = online continues after a failure by on_failure = restart, not by on_trainer_lost"},
         {o->job == PD_JOB_TEST && !*o->init_model_path, "job",

@@ -68,6 +68,11 @@ static json_t *resume_json(const struct model_resume *r) {
     return o;
 }
 
+static json_t *best_json(const struct model_best *b) {
+    return json_pack("{s:s, s:f, s:I}", "metric", b->metric, "value", b->value, "pass",
+                     (json_int_t)b->pass);
+}
+
 int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, struct pd_err *err) {
     json_t *params = json_array(), *parts = json_array();
     for (size_t i = 0; i < m->n_params; i++)
@@ -80,6 +85,10 @@ int model_manifest_write(const struct model_manifest *m, struct pd_buf *out, str
                              parts, "config", m->config ? m->config : "");
     if (root && m->optimizer_state &&
         json_object_set_new(root, "resume", resume_json(&m->resume))) {
+        json_decref(root);
+        root = NULL;
+    }
+    if (root && *m->best.metric && json_object_set_new(root, "best", best_json(&m->best))) {
         json_decref(root);
         root = NULL;
     }
@@ -167,6 +176,13 @@ static int read_resume(const json_t *o, struct model_resume *r) {
     return 0;
 }
 
+static int read_best(const json_t *o, struct model_best *b) {
+    const json_t *value = json_object_get(o, "value");
+    b->value = json_number_value(value);
+    return !json_is_number(value) || text(o, "metric", b->metric, sizeof b->metric) ||
+           whole(o, "pass", &b->pass);
+}
+
 static int read_root(const json_t *root, struct model_manifest *m, struct pd_err *err) {
     char format[32];
     uint64_t version;
@@ -188,6 +204,8 @@ static int read_root(const json_t *root, struct model_manifest *m, struct pd_err
     m->optimizer_state = json_is_true(json_object_get(root, "optimizer_state"));
     if (m->optimizer_state && read_resume(json_object_get(root, "resume"), &m->resume))
         return pd_fail(err, PD_EDATA, "the manifest's resume is malformed");
+    if (json_object_get(root, "best") && read_best(json_object_get(root, "best"), &m->best))
+        return pd_fail(err, PD_EDATA, "the manifest's best is malformed");
     m->params = pd_calloc(n_params, sizeof *m->params);
     m->parts = pd_calloc(n_parts, sizeof *m->parts);
     m->config = pd_strdup(config);

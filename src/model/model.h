@@ -62,7 +62,10 @@
  *
  *      "resume": {"updates": N, "samples": N, "pass": N, "batch": N, "streams": [S, ...]}
  *
- * with "data": S in it if the job is online.
+ * with "data": S in it if the job is online. A job that keeps its best pass (keep_best) writes, in
+ * each model, what the best pass was until then:
+ *
+ *      "best": {"metric": S, "value": N, "pass": N}
  */
 #pragma once
 
@@ -106,8 +109,17 @@ struct model_resume {
     char *data;
 };
 
+/* The best pass when the model was saved. */
+enum { MODEL_METRIC_MAX = 127 };
+struct model_best {
+    char metric[MODEL_METRIC_MAX + 1]; /* "test.auc"; "": not known */
+    double value;
+    uint64_t pass;
+};
+
 struct model_manifest {
     uint64_t step, pass;
+    struct model_best best;
     int optimizer_state;        /* 1: a checkpoint */
     struct model_resume resume; /* only of a checkpoint */
     struct model_param *params;

@@ -103,21 +103,37 @@ static struct ps_progress inside(const struct train_loop *l, uint64_t pass) {
 
 /* --- saves --- */
 
-/* Removes checkpoints that are not newer than the complete one; in an online job, those older than
- * `keep` passes. */
+static void name_of_pass(char out[64], uint64_t pass) {
+    snprintf(out, 64, "pass-%05llu", (unsigned long long)pass);
+}
+
+/* Removes checkpoints that are not newer than the complete one, but not the best pass; in an online
+ * job, those older than `keep` passes. */
 static int remove_older(struct train_loop *l, struct pd_err *err) {
     const struct train_checkpoints *k = l->checkpoints;
+    char best[64] = "";
     struct ps_models *m = NULL;
+    if (*l->best.best.metric)
+        name_of_pass(best, l->best.best.pass);
     int rc = ps_models(l->client, l->options->save_dir, NULL, &m);
     for (size_t i = 0; !rc && i < ps_models_n(m); i++) {
         const struct ps_checkpoint *c = ps_models_at(m, i);
         int older = k->online.keep ? c->pass + k->online.keep <= k->progress.pass
                                    : c->pass < k->progress.pass || (c->pass == k->progress.pass &&
                                                                     c->batch <= k->progress.batch);
-        if (strcmp(c->name, k->name) && strcmp(c->name, "pass-init") && older)
+        if (strcmp(c->name, k->name) && strcmp(c->name, "pass-init") && strcmp(c->name, best) &&
+            older)
             rc = ps_models_remove(l->client, l->options->save_dir, c->name);
     }
     ps_models_free(m);
+    return train_client_error(l, rc, err);
+}
+
+/* The complete model is the best one: removes the one that was kept only for that. */
+static int remove_former(struct train_loop *l, struct pd_err *err) {
+    struct train_checkpoints *k = l->checkpoints;
+    int rc = *k->former ? ps_models_remove(l->client, l->options->save_dir, k->former) : 0;
+    snprintf(k->former, sizeof k->former, "%s", k->best == ONLY_BEST ? k->name : "");
     return train_client_error(l, rc, err);
 }
 
@@ -128,6 +144,8 @@ static int completed(struct train_loop *l, struct pd_err *err) {
     train_report_saved(l->report, l->options->save_dir, k->name, k->what, l->options->save_state);
     (void)pd_fault("train.saved");
     int rc = k->online.saved ? k->online.saved(k->online.arg, &s, err) : 0;
+    if (!rc && k->best)
+        rc = remove_former(l, err);
     return !rc && (l->options->save_only_one || k->online.keep) ? remove_older(l, err) : rc;
 }
 
@@ -171,6 +189,7 @@ static int start_save(struct train_loop *l, uint64_t pass, int create_rows, int 
         .copies = k->may_copy ? (uint32_t)l->options->checkpoint_copies : 1,
         .chain = state ? next_in_chain(l) : PS_CHAIN_NONE,
         .data = *k->data ? k->data : NULL,
+        .best = *l->best.best.metric ? &l->best.best : NULL,
         .unsaid = l->options->on_trainer_lost == PD_TRAINER_LOST_CONTINUE ? TRAIN_NO_NOTE : NULL};
     int rc = train_checkpoint_finish(l, err);
     if (rc)
@@ -180,6 +199,8 @@ static int start_save(struct train_loop *l, uint64_t pass, int create_rows, int 
     memcpy(k->what, k->next_what, sizeof k->what);
     memcpy(k->saved_data, k->data, sizeof k->saved_data);
     k->saved_pass = pass;
+    k->best = k->next_best;
+    k->next_best = NOT_BEST;
     k->under_way = 1;
     return train_client_error(l, ps_save_start(l->client, &s), err);
 }
@@ -249,6 +270,7 @@ int train_save_pass(struct train_loop *l, uint64_t pass, int last, struct pd_err
                  l->cut ? "-stopped" : "");
         name_for_people(l, pass, l->cut ? ", stopped after batch" : "");
         k->next_progress = l->cut ? inside(l, pass) : (struct ps_progress){pass + 1, 0};
+        k->next_best = !l->best.is_best ? NOT_BEST : l->best.is_extra ? ONLY_BEST : BEST;
         rc = start_save(l, pass, 0, 1, err);
         if (!rc && wait)
             rc = train_checkpoint_finish(l, err);

@@ -24,6 +24,8 @@ struct train_checkpoints {
     /* Online job: folder of the next save, of the running save. */
     char data[TRAIN_DATA_MAX], saved_data[TRAIN_DATA_MAX];
     uint64_t saved_pass;
+    enum { NOT_BEST, BEST, ONLY_BEST } best, next_best; /* ONLY_BEST: saved for keep_best alone */
+    char former[64]; /* the last ONLY_BEST that is complete; removed when there is a better model */
     enum ps_chain chain;              /* online job: kind of the next save */
     struct train_online_saves online; /* saved NULL: not an online job */
     /* the checkpoint that this process resumed from */

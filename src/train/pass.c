@@ -343,6 +343,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams,
     l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)
         return rc;
+    train_best_tested(l, all[TEST_COST] / all[TEST_SAMPLES]);
     if (!already_reported)
         train_report_test(l->report, what, (uint64_t)all[TEST_SAMPLES], all[TEST_COST], l->eval);
     if (!isfinite(all[TEST_COST]) && l->options->stop_on_nan)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "conf/options.h"
-#include "nn/evals/eval.h"
+#include "train/best.h"
 #include "train/params.h"
 #include "train/report.h"
 #include "train/input/streams.h"
@@ -33,7 +33,8 @@ struct train_loop { /* borrowed; assembled by trainer.c */
     uint32_t n_streams, stream_lo, stream_hi; /* streams of the job; range of this trainer */
     double clip_norm;                         /* from [optimizer]; 0: none */
     struct train_checkpoints *checkpoints;    /* saving and resuming */
-    int (*stop)(void *arg);                   /* 1 if this trainer was asked to stop; may be NULL */
+    struct train_best best;
+    int (*stop)(void *arg); /* 1 if this trainer was asked to stop; may be NULL */
     void *stop_arg;
     int asked; /* this trainer was asked to stop */
     /* The same on all trainers. leave: some trainer was asked to stop; cut: the pass ended before

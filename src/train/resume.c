@@ -141,8 +141,10 @@ static int resume_from(struct train_loop *l, const struct wanted_checkpoint *w,
     struct train_checkpoints *k = l->checkpoints;
     const struct ps_checkpoint *c = ps_models_at(m, i);
     char folder[PATH_MAX], text[TRAIN_PASS_TEXT];
+    struct model_best best = {0};
     double at[2] = {0};
-    int rc = train_client_error(l, ps_models_resume(l->client, m, i, w->dir, &k->from), err);
+    int rc = train_client_error(l, ps_models_resume(l->client, m, i, w->dir, &k->from, &best), err);
+    train_best_resume(&l->best, &best);
     if (!rc && k->from.batch && k->from.n_streams != l->n_streams)
         rc = pd_fail(err, PD_ECONF,
                      "%s/%s was saved inside a pass over %zu streams of data, but this job has %u: "

@@ -219,7 +219,8 @@ static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
         "another list of training files", "another list of test files",
         "other options (batch_size, num_passes, saving_period, saving_period_by_batches, "
         "save_initial, "
-        "save_state, resume, resume_older, start_pass, seed, shuffle_buffer, data, data_layout, "
+        "save_state, keep_best, early_stopping_passes, resume, resume_older, start_pass, seed, "
+        "shuffle_buffer, data, data_layout, "
         "reproducible, job, online_* or evaluators)"};
     const struct pd_options *o = t->o;
     uint64_t options = 0;
@@ -233,6 +234,8 @@ static int check_trainers_agree(struct trainer_state *t, struct pd_err *err) {
                               nn_graph_n_evaluators(t->graph),
                               o->saving_period_by_batches,
                               o->save_state,
+                              (int64_t)ps_name_hash(o->keep_best),
+                              o->early_stopping_passes,
                               o->resume_older,
                               o->start_pass,
                               (int64_t)t->setup->restarts,
@@ -299,15 +302,21 @@ static int run_passes(struct trainer_state *t, struct train_loop *l, struct pd_e
         train_report_print(&t->report, "All %llu passes are done", (unsigned long long)first);
     l->only_end = t->from_pass > 0;
     /* Stop requested between passes: nothing new to save. */
-    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave; pass++) {
+    for (uint64_t pass = first; pass < (uint64_t)o->num_passes && !rc && !l->leave && !l->best.ends;
+         pass++) {
         l->skip = pass == t->from_pass ? t->from_batch : 0;
+        l->best.is_best = 0;
         rc = train_pass(l, t->train, pass, err);
         if (!rc)
             rc = check_samples(t, l, err);
         if (!rc && !l->leave)
             rc = evaluate(t, l, 1, pass, err);
-        int last = pass + 1 == (uint64_t)o->num_passes || l->leave;
-        if (!rc && (last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0)))
+        if (!rc && !l->leave)
+            rc = train_best_decide(l, pass, err);
+        const int last = pass + 1 == (uint64_t)o->num_passes || l->leave || l->best.ends,
+                  due = last || (o->saving_period && (pass + 1) % (uint64_t)o->saving_period == 0);
+        l->best.is_extra = l->best.is_best && !due;
+        if (!rc && (due || l->best.is_best))
             rc = train_save_pass(l, pass, last, err);
     }
     return rc ? rc : train_checkpoint_finish(l, err);
@@ -362,6 +371,8 @@ static int train_or_test(struct trainer_state *t, struct pd_err *err) {
                            .report = &t->report,
                            .stop = t->setup->stop,
                            .stop_arg = t->setup->stop_arg};
+    if ((rc = train_best_init(&l.best, t->o, t->test != NULL, t->eval, err)))
+        return rc;
     if (has_no_second_server(t->o) && !t->id)
         train_report_print(&t->report,
                            "Only one pserver is left: from now on checkpoints have no second "
@@ -372,6 +383,8 @@ static int train_or_test(struct trainer_state *t, struct pd_err *err) {
         rc = try_save_dir(t, err);
     if (!rc && t->o->job != PD_JOB_TEST && !t->from_pass)
         rc = train_resume(&l, t->setup->restarts, t->setup->lost_nodes, err);
+    if (!rc && t->from_pass)
+        rc = train_best_find(&l, err);
     if (!rc && *t->o->init_model_path && !t->from_pass && !train_resumed(&l))
         rc = load(t, err);
     if (!rc)

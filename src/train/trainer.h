@@ -7,6 +7,7 @@
  *     step.c            one step: what is computed in one batch, and in which order it is added up
  *     trainer_threads.c the threads that compute a step
  *     checkpoint.c      saving; resume.c: resuming
+ *     best.c            the best pass, and the end of a job that does not improve
  *     online.c          folders of data as they appear; folder_watch.c finds the folders,
  *                       done_file.c tells a serving system about saved models
  *     report.c          lines for users and events for the launcher

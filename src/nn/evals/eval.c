@@ -24,6 +24,7 @@ struct nn_eval {
     size_t cap;
     struct value *value; /* [g->n_evals * NN_EVAL_VALUES] */
     uint32_t n_values;
+    char judge[NN_EVAL_NAME_MAX]; /* "": the first value that can */
 };
 
 int nn_eval_new(struct nn_eval **out, const struct nn_graph *g, struct pd_err *err) {
@@ -158,9 +159,24 @@ double nn_eval_value(const struct nn_eval *v, uint32_t i) { return v->value[i].v
 
 int nn_eval_judge(const struct nn_eval *v, uint32_t *i) {
     for (uint32_t k = 0; k < v->n_values; k++)
-        if (v->value[k].better) {
+        if (v->value[k].better && (!*v->judge || !strcmp(v->value[k].name, v->judge))) {
             *i = k;
             return v->value[k].better;
         }
     return 0;
+}
+
+/* The names of all values are known after a total, also of no samples. */
+int nn_eval_judge_by(struct nn_eval *v, const char *name) {
+    const struct nn_eval_all alone = {.n_ranks = 1};
+    struct pd_err err = {0};
+    uint32_t i;
+    nn_eval_clear(v);
+    int rc = nn_eval_total(v, &alone, &err);
+    if (!rc && pd_fmt(v->judge, sizeof v->judge, "%s", name))
+        rc = PD_ENOENT;
+    if (!rc && !nn_eval_judge(v, &i) && strcmp(name, "cost"))
+        rc = PD_ENOENT;
+    nn_eval_clear(v);
+    return rc;
 }

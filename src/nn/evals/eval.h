@@ -44,5 +44,9 @@ const char *nn_eval_name(const struct nn_eval *v, uint32_t i);
 /* NAN: no value (no samples, or only one class) */
 double nn_eval_value(const struct nn_eval *v, uint32_t i);
 /* The value by which passes are compared: that of the first evaluator of which it is known whether
- * more or less is better. Returns 1: more is better, -1: less, 0: there is no such value. */
+ * more or less is better, or that of nn_eval_judge_by. Returns 1: more is better, -1: less, 0:
+ * there is no such value, and the cost compares passes. */
 int nn_eval_judge(const struct nn_eval *v, uint32_t *i);
+/* Passes are compared by the value `name`, or by "cost". Clears the sums. PD_ENOENT: there is no
+ * such value, or it is not known whether more or less of it is better. */
+int nn_eval_judge_by(struct nn_eval *v, const char *name);

@@ -282,6 +282,7 @@ struct ps_save_opts {
     const char *unsaid; /* note for a stream without a note; NULL: such a save fails and the message
                            names the stream */
     const char *data;   /* the data trained last, for a job that resumes; may be NULL */
+    const struct model_best *best; /* stored in the manifest; may be NULL */
 };
 /* BLOCKS. One trainer (trainer 0) calls this while no step is under way on the servers: after
  * ps_start, ps_pass_end or ps_barrier, or when all pulls of the last step are answered. */
@@ -344,9 +345,10 @@ const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i);
  * the client does not fail by it. */
 int ps_models_fetch(struct ps_client *c, struct ps_models *m, size_t i, const char *dir,
                     struct pd_err *why);
-/* Reads the position to resume from in the manifest. Free *out with model_resume_release. */
+/* Reads the position to resume from, and the best pass, in the manifest. Free *out with
+ * model_resume_release. */
 int ps_models_resume(struct ps_client *c, const struct ps_models *m, size_t i, const char *dir,
-                     struct model_resume *out);
+                     struct model_resume *out, struct model_best *best);
 /* Removes a checkpoint from every server that has it. `name` must begin with "pass-". */
 int ps_models_remove(struct ps_client *c, const char *dir, const char *name);
 

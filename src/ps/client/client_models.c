@@ -357,7 +357,7 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
 }
 
 int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t i, const char *dir,
-                     struct model_resume *out) {
+                     struct model_resume *out, struct model_best *best) {
     char folder[PATH_MAX];
     struct model_manifest m = {0};
     struct pd_buf text = {0};
@@ -369,6 +369,7 @@ int ps_models_resume(struct ps_client *c, const struct ps_models *models, size_t
         rc = client_fail(c, err.code, "%s: %s", folder, err.msg);
     if (!rc) {
         *out = m.resume;
+        *best = m.best;
         memset(&m.resume, 0, sizeof m.resume);
     }
     model_manifest_release(&m);

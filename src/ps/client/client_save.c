@@ -170,6 +170,8 @@ static int new_saving(struct ps_client *c, const struct ps_save_opts *o) {
     pd_buf_init(&s->text);
     s->m.step = c->step;
     s->m.pass = o->pass;
+    if (o->best)
+        s->m.best = *o->best;
     s->of = pd_calloc(c->n_links, sizeof *s->of);
     s->m.params = pd_calloc((size_t)c->decl.n_dense + c->decl.n_sparse, sizeof *s->m.params);
     s->m.config = pd_strdup(o->config ? o->config : "");

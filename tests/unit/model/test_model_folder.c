@@ -416,6 +416,11 @@ static void test_hostile_manifests(void **state) {
          "\"parameters\": [{\"name\": \"a\", \"kind\": \"dense\", \"shape\": [4294967296, "
          "4294967296, 16]}]}",
          "parameter 0 is malformed"},
+        {"best pass",
+         "{\"format\": \"paddle-model\", \"version\": 1, \"step\": 1, \"pass\": 0, \"config\": "
+         "\"\", \"parts\": [], \"parameters\": [], \"best\": {\"metric\": \"test.auc\", "
+         "\"value\": \"1\", \"pass\": 0}}",
+         "best is malformed"},
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         struct model_manifest m;

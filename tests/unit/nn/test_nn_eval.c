@@ -476,6 +476,40 @@ static void no_memory_is_an_error(void **state) {
     drop(&w);
 }
 
+static void passes_are_compared_by_one_value(void **state) {
+    (void)state;
+    const struct nn_act acts[] = {{.name = "sigmoid"}};
+    struct nn_node node[2] = {{.size = 1}, {.id = 1, .size = 1, .act = acts}};
+    struct nn_eval_node ev[3] = {{.name = "ratio", .type = &nn_eval_calibration, .input = 1},
+                                 {.name = "area", .type = &nn_eval_auc, .input = 1, .positive = 1},
+                                 {.name = "off", .type = &nn_eval_rmse, .input = 1}};
+    struct nn_graph g = {.n_fields = 1, .n_nodes = 2, .n_evals = 3, .node = node, .eval = ev};
+    const struct nn_eval_all alone = {.n_ranks = 1};
+    static const struct {
+        const char *by, *value;
+        int better;
+    } good[] = {{"", "area", 1}, {"off", "off", -1}, {"area", "area", 1}, {"cost", NULL, 0}};
+    for (size_t k = 0; k < sizeof good / sizeof good[0]; k++) {
+        struct nn_eval *v = NULL;
+        uint32_t i = 99;
+        assert_int_equal(nn_eval_new(&v, &g, NULL), 0);
+        if (*good[k].by)
+            assert_int_equal(nn_eval_judge_by(v, good[k].by), 0);
+        assert_int_equal(nn_eval_total(v, &alone, NULL), 0);
+        assert_int_equal(nn_eval_judge(v, &i), good[k].better);
+        if (good[k].value)
+            assert_string_equal(nn_eval_name(v, i), good[k].value);
+        nn_eval_free(v);
+    }
+    static const char *const bad[] = {"ratio", "ratio.ratio", "area.bound", "no"};
+    for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+        struct nn_eval *v = NULL;
+        assert_int_equal(nn_eval_new(&v, &g, NULL), 0);
+        assert_int_equal(nn_eval_judge_by(v, bad[k]), PD_ENOENT);
+        nn_eval_free(v);
+    }
+}
+
 /* --- the exact sum --- */
 
 static void exact_sums_do_not_round(void **state) {
@@ -529,6 +563,7 @@ static void exact_sums_of_many(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_are_compared_by_one_value),
         cmocka_unit_test(exact_sums_do_not_round),
         cmocka_unit_test(exact_sums_of_many),
         cmocka_unit_test(each_equals_its_reference),
