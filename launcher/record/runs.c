@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runs.c - see runs.h. */
-#include "launcher/record/record_internal.h"
-#include "launcher/record/runs.h"
+#include "launcher/record/runs_internal.h"
+
+static const int64_t settled_ns = INT64_C(2000000000); /* the coarsest clock of a file system */
+enum { UNINDEXED_MAX = 32 }; /* so many records are read without writing the index anew */
 
 static const char *text_of(const json_t *o, const char *key) {
     const char *s = json_string_value(json_object_get(o, key));
@@ -43,9 +45,9 @@ int64_t run_pass(const json_t *event) {
     return json_is_integer(pass) && n >= 0 && n < UINT32_MAX ? n + 1 : 0;
 }
 
-static void read_run(struct run *r, const char *dir) {
+static void set_state(struct run *r, const char *dir) {
     static const char *const ends[] = {"done", "failed", "stopped", "lost"};
-    const char *state = text_of(r->record, "state");
+    const char *state = run_text(r, "state");
     int known = 0;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         known |= !strcmp(state, ends[i]);
@@ -54,82 +56,172 @@ static void read_run(struct run *r, const char *dir) {
            : record_is_written(dir)     ? "running"
            : !strcmp(state, "detached") ? "detached"
                                         : "unknown");
+}
+
+static void release_record(struct run *r) {
+    json_decref(r->record);
+    json_decref(r->test);
+    json_decref(r->best);
+    json_decref(r->pass);
+    r->record = r->test = r->best = r->pass = NULL;
+}
+
+static int read_record(struct run *r, const char *dir, struct pd_err *err) {
+    const int rc = record_read_run(dir, &r->record, err);
+    if (rc)
+        return rc;
     r->test = json_incref(json_object_get(r->record, "test"));
     r->best = json_incref(json_object_get(r->record, "best"));
     r->pass = json_incref(json_object_get(r->record, "pass"));
     if (!r->pass) /* the record has no end */
         record_read_metrics(dir, take_event, r, NULL);
-    r->n_passes = run_pass(r->pass) - !json_is_true(json_object_get(r->pass, "complete"));
-    r->n_passes = r->n_passes > 0 ? r->n_passes : 0;
+    return 0;
 }
 
-static double member(const json_t *o, const char *key) {
-    const json_t *v = json_object_get(o, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
-double run_number(const struct run *r, const char *key) {
-    if (!strcmp(key, "passes"))
-        return (double)r->n_passes;
-    if (!strcmp(key, "seconds"))
-        return member(r->record, "seconds");
-    if (!strcmp(key, "rate"))
-        return member(r->pass, "rate");
-    if (!strcmp(key, "best") || !strcmp(key, "last"))
-        return member(*key == 'b' ? r->best : r->test, "value");
-    if (!strcmp(key, "cost") || !strcmp(key, "test.cost"))
-        return member(*key == 'c' ? r->pass : r->test, "cost");
-    return member(json_object_get(pd_starts_with(key, "test.") ? r->test : r->pass, "metrics"),
-                  key);
+int run_read(const struct runs *all, size_t i, struct pd_err *err) {
+    char dir[PATH_MAX];
+    struct run *r = &all->v[i];
+    return r->record                                     ? 0
+           : record_path(all->outputs, r->job, dir, err) ? err->code
+                                                         : read_record(r, dir, err);
 }
 
 /* --- all --- */
 
 static int newest_first(const void *a, const void *b) {
     const struct run *x = a, *y = b;
-    const json_int_t s = json_integer_value(json_object_get(x->record, "started_ms")),
-                     t = json_integer_value(json_object_get(y->record, "started_ms"));
-    return s != t ? (s < t) - (s > t) : strcmp(y->job, x->job);
+    return x->started_ms != y->started_ms
+               ? (x->started_ms < y->started_ms) - (x->started_ms > y->started_ms)
+               : strcmp(y->job, x->job);
+}
+
+struct loading {
+    struct runs *out;
+    int fd; /* of the folder */
+    int64_t began_ns;
+    struct runs_index old, next;
+    size_t n_read; /* records that the index lacked, and can have */
+};
+
+static void stamp(int fd, const char *job, const char *name, struct run_stamp *out) {
+    char path[PATH_MAX];
+    struct stat st;
+    *out = (struct run_stamp){0};
+    if (pd_fmt(path, sizeof path, "%s/%s", job, name) || fstatat(fd, path, &st, 0))
+        return;
+    const int64_t s = 1000000000;
+    *out = (struct run_stamp){st.st_ino, (uint64_t)st.st_size,
+                              st.st_mtim.tv_sec * s + st.st_mtim.tv_nsec,
+                              st.st_ctim.tv_sec * s + st.st_ctim.tv_nsec};
+}
+
+/* 1: a later change of the file gives it another stamp. */
+static int is_settled(const struct loading *l, const struct run_stamp *s) {
+    return s->mtime_ns < l->began_ns - settled_ns && s->ctime_ns < l->began_ns - settled_ns;
+}
+
+static int add_bad(struct runs *out, const struct pd_err *why, struct pd_err *err) {
+    if (pd_grow(out->bad, out->cap_bad, out->n_bad + 1))
+        return pd_oom(err, "the records");
+    pd_fmt(out->bad[out->n_bad++].text, sizeof out->bad->text, "%.490s", why->msg);
+    return 0;
+}
+
+/* Reads the record of `r` and makes its figures. */
+static int read_figures(struct run *r, const char *dir, int *needs_metrics, struct pd_err *err) {
+    struct pd_buf b = {0};
+    int rc = read_record(r, dir, err);
+    if (rc)
+        return rc;
+    run_figures_put(&b, r);
+    *needs_metrics = !json_object_get(r->record, "pass");
+    release_record(r);
+    r->own = b.data;
+    r->figures = (struct pd_bytes){b.data, b.len};
+    return b.failed ? pd_oom(err, "the records") : 0;
 }
 
 /* Only a folder with run.json is a record; a record that cannot be read is counted. */
-static int add(struct runs *out, const char *outputs, const char *name, struct pd_err *err) {
+static int add(struct loading *l, const char *name, struct pd_err *err) {
     char dir[PATH_MAX];
     struct pd_err why = {0};
     struct run r = {0};
-    if (pd_fmt(dir, sizeof dir, "%s/%s", outputs, name) || pd_fmt(r.job, sizeof r.job, "%s", name))
+    struct run_entry e = {0};
+    struct runs *out = l->out;
+    if (pd_fmt(dir, sizeof dir, "%s/%s", out->outputs, name) ||
+        pd_fmt(r.job, sizeof r.job, "%s", name))
         return 0;
-    const int rc = record_read_run(dir, &r.record, &why);
-    if (rc == PD_ENOENT)
+    stamp(l->fd, name, "run.json", &e.stamps.run);
+    if (!e.stamps.run.inode)
         return 0;
-    if (rc == PD_ENOMEM)
-        return pd_err_copy(err, &why);
-    if (rc) {
-        if (pd_grow(out->bad, out->cap_bad, out->n_bad + 1))
-            return pd_oom(err, "the records");
-        pd_fmt(out->bad[out->n_bad++].text, sizeof out->bad->text, "%.490s", why.msg);
-        return 0;
+    const struct run_entry *known = runs_index_find(&l->old, name);
+    int same = known && run_stamp_is_equal(&known->stamps.run, &e.stamps.run);
+    if (!same || known->needs_metrics)
+        stamp(l->fd, name, "metrics.jsonl", &e.stamps.metrics);
+    same = same &&
+           (!known->needs_metrics || run_stamp_is_equal(&known->stamps.metrics, &e.stamps.metrics));
+    if (same) {
+        e = *known;
+        r.figures = known->figures;
+    } else {
+        const int rc = read_figures(&r, dir, &e.needs_metrics, &why);
+        if (rc) {
+            free(r.own);
+            return rc == PD_ENOENT   ? 0
+                   : rc == PD_ENOMEM ? pd_err_copy(err, &why)
+                                     : add_bad(out, &why, err);
+        }
+        if (!e.needs_metrics)
+            e.stamps.metrics = (struct run_stamp){0};
+        e.figures = r.figures;
     }
-    if (pd_grow(out->v, out->cap, out->n + 1)) {
-        json_decref(r.record);
+    set_state(&r, dir);
+    const double started = run_number(&r, "started_ms"), passes = run_number(&r, "passes");
+    r.started_ms = fabs(started) < 9e15 ? (int64_t)started : 0;
+    r.n_passes = passes >= 0 && passes < 9e15 ? (int64_t)passes : 0;
+    e.is_settled = is_settled(l, &e.stamps.run) && is_settled(l, &e.stamps.metrics);
+    if (pd_grow(out->v, out->cap, out->n + 1) || runs_index_add(&l->next, &e)) {
+        free(r.own);
         return pd_oom(err, "the records");
     }
-    read_run(&r, dir);
     out->v[out->n++] = r;
+    l->n_read += !same && e.is_settled;
     return 0;
+}
+
+/* The runs have the entries in l->next, one each. */
+static void write_index(struct loading *l) {
+    struct runs_index *x = &l->next;
+    size_t n = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        x->v[i].job = l->out->v[i].job;
+        if (x->v[i].is_settled)
+            x->v[n++] = x->v[i];
+    }
+    x->n = n;
+    runs_index_write(x, l->out->outputs);
 }
 
 int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
     const struct dirent *e;
-    int rc = 0;
+    struct loading l = {.out = out, .began_ns = (int64_t)pd_wall_us() * 1000};
     *out = (struct runs){0};
+    if (pd_fmt(out->outputs, sizeof out->outputs, "%s", outputs))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
     DIR *d = opendir(outputs);
     if (!d)
         return errno == ENOENT ? 0 : pd_fail_errno(err, PD_EIO, errno, "%s", outputs);
+    l.fd = dirfd(d);
+    runs_index_read(&l.old, &out->index, outputs);
+    int rc = 0;
     while (!rc && (e = readdir(d)))
         if (*e->d_name != '.' && strcmp(e->d_name, "latest")) /* a link to one of them */
-            rc = add(out, outputs, e->d_name, err);
+            rc = add(&l, e->d_name, err);
     closedir(d);
+    if (!rc && l.n_read > UNINDEXED_MAX)
+        write_index(&l);
+    runs_index_release(&l.old);
+    runs_index_release(&l.next);
     if (rc)
         runs_release(out);
     else if (out->n)
@@ -139,40 +231,35 @@ int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
 
 void runs_release(struct runs *r) {
     for (size_t i = 0; i < r->n; i++) {
-        json_decref(r->v[i].record);
-        json_decref(r->v[i].test);
-        json_decref(r->v[i].best);
-        json_decref(r->v[i].pass);
+        release_record(&r->v[i]);
+        free(r->v[i].own);
     }
     free(r->v);
     free(r->bad);
+    pd_buf_release(&r->index);
     *r = (struct runs){0};
 }
 
 int runs_find(const struct runs *r, const char *want, const struct run **out, struct pd_err *err) {
-    size_t n = 0;
-    if (!strcmp(want, "latest") && r->n) {
-        *out = r->v;
-        return 0;
-    }
-    for (size_t i = 0; i < r->n; i++) {
+    size_t n = 0, at = 0;
+    const int newest = !strcmp(want, "latest") && r->n;
+    for (size_t i = 0; i < r->n && !newest; i++) {
         const struct run *x = &r->v[i];
-        if (!strcmp(x->job, want)) {
-            *out = x;
-            return 0;
+        const int is = !strcmp(x->job, want);
+        if (is || (*want && (pd_ends_with(x->job, want) || !strcmp(run_text(x, "name"), want)))) {
+            at = i;
+            n = is ? 1 : n + 1;
         }
-        if (*want && (pd_ends_with(x->job, want) || !strcmp(text_of(x->record, "name"), want))) {
-            *out = x;
-            n++;
-        }
+        if (is)
+            break;
     }
     if (n > 1)
         return pd_fail(err, PD_EUSAGE,
                        "%zu runs are called '%.80s': give more of the job's id ('paddlectl runs')",
                        n, want);
-    return n ? 0
-             : pd_fail(err, PD_ENOENT,
-                       "there is no record of a run '%.80s': 'paddlectl runs' "
-                       "lists them",
-                       want);
+    if (!n && !newest)
+        return pd_fail(err, PD_ENOENT,
+                       "there is no record of a run '%.80s': 'paddlectl runs' lists them", want);
+    *out = &r->v[at];
+    return run_read(r, at, err);
 }

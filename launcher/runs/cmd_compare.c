@@ -216,7 +216,7 @@ static int compare(struct compare_cmd *p, const struct runs *all, const char *ou
         struct compared *c = &p->v[p->n];
         if (n_want)
             rc = runs_find(all, want[i], &c->run, err);
-        else
+        else if (!(rc = run_read(all, (size_t)(1 - i), err)))
             c->run = &all->v[1 - i];
         if (rc)
             break;

@@ -11,11 +11,6 @@ struct runs_cmd {
     int json, csv;
 };
 
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
 /* --- which runs, in which order --- */
 
 struct sorted {
@@ -44,10 +39,9 @@ static int by_key(const void *a, const void *b) {
 /* 1: more is better. */
 static int goes_down(const struct run *r, const char *key) {
     char by[200];
-    const int judged =
-        !strcmp(key, "best") || !strcmp(key, "last") ||
-        (!pd_fmt(by, sizeof by, "test.%s", text_of(r->test, "by")) && !strcmp(by, key));
-    return !strcmp(key, "rate") || (judged && !strcmp(text_of(r->test, "better"), "higher"));
+    const int judged = !strcmp(key, "best") || !strcmp(key, "last") ||
+                       (!pd_fmt(by, sizeof by, "test.%s", run_text(r, "by")) && !strcmp(by, key));
+    return !strcmp(key, "rate") || (judged && !strcmp(run_text(r, "better"), "higher"));
 }
 
 static void fill_key(struct sorted *s, const char *key) {
@@ -55,7 +49,7 @@ static void fill_key(struct sorted *s, const char *key) {
     if (*key == '-')
         key++;
     s->text = !strcmp(key, "job")     ? r->job
-              : !strcmp(key, "name")  ? text_of(r->record, "name")
+              : !strcmp(key, "name")  ? run_text(r, "name")
               : !strcmp(key, "state") ? r->state
                                       : NULL;
     s->number = run_number(r, key);
@@ -67,7 +61,7 @@ static int is_mixed(const struct sorted *v, size_t n, const char *key, struct pd
     const char *by = NULL;
     key += *key == '-';
     for (size_t i = 0; i < n && (!strcmp(key, "best") || !strcmp(key, "last")); i++) {
-        const char *other = text_of(v[i].run->test, "by");
+        const char *other = run_text(v[i].run, "by");
         if (by && *other && strcmp(by, other))
             return pd_fail(err, PD_EUSAGE,
                            "--sort=%s: some runs are judged by %.60s and some by %.60s: sort by a "
@@ -124,19 +118,17 @@ static const char *const heads[] = {"JOB",   "NAME",   "STATE", "STARTED", "FOR"
 /* The columns in the order in which a narrow terminal lacks them (table_fit). */
 static const char leaving[] = "fbjeg";
 
-static void put_test(char *out, size_t cap, const json_t *test, int with_pass) {
-    const json_t *v = json_object_get(test, "value");
-    const int64_t pass = run_pass(test);
+static void put_test(char *out, size_t cap, const struct run *r, const char *key, const char *by) {
+    const double v = run_number(r, key), pass = *key == 'b' ? run_number(r, "best_pass") : 0;
     *out = 0;
-    if (v && with_pass && pass)
-        snprintf(out, cap, "%.40s %.5g (%lld)", text_of(test, "by"), json_number_value(v),
-                 (long long)pass);
-    else if (v)
-        snprintf(out, cap, "%.40s %.5g", text_of(test, "by"), json_number_value(v));
+    if (!isnan(v) && pass > 0)
+        snprintf(out, cap, "%.40s %.5g (%.0f)", run_text(r, by), v, pass);
+    else if (!isnan(v))
+        snprintf(out, cap, "%.40s %.5g", run_text(r, by), v);
 }
 
 static int started(const struct run *r, int utc, struct tm *tm) {
-    const time_t at = (time_t)(json_integer_value(json_object_get(r->record, "started_ms")) / 1000);
+    const time_t at = (time_t)(r->started_ms / 1000);
     return at && (utc ? gmtime_r(&at, tm) : localtime_r(&at, tm));
 }
 
@@ -145,23 +137,21 @@ static void add_run(struct table *t, const struct run *r) {
     char at[24] = "", span[32] = "", hosts[16] = "", passes[48] = "", best[80], last[80],
          speed[60] = "";
     const double s = run_number(r, "seconds"), rate = run_number(r, "rate");
-    const size_t n = json_array_size(json_object_get(r->record, "hosts"));
-    const json_int_t of = json_integer_value(json_object_get(r->pass, "num_passes"));
+    const double n = run_number(r, "hosts"), of = run_number(r, "num_passes");
     if (started(r, 0, &tm))
         strftime(at, sizeof at, "%Y-%m-%d %H:%M", &tm);
     if (s >= 0)
         when_span(span, sizeof span, (uint64_t)(s * 1e6));
-    if (n)
-        pd_fmt(hosts, sizeof hosts, "%zu", n);
-    if (r->pass)
-        pd_fmt(passes, sizeof passes, of ? "%lld/%lld" : "%lld", (long long)r->n_passes,
-               (long long)of);
-    put_test(best, sizeof best, r->best, 1);
-    put_test(last, sizeof last, r->test, 0);
+    if (n > 0)
+        pd_fmt(hosts, sizeof hosts, "%.0f", n);
+    if (!isnan(run_number(r, "pass")))
+        pd_fmt(passes, sizeof passes, of > 0 ? "%lld/%.0f" : "%lld", (long long)r->n_passes, of);
+    put_test(best, sizeof best, r, "best", "best_by");
+    put_test(last, sizeof last, r, "last", "by");
     if (rate >= 0)
-        pd_fmt(speed, sizeof speed, "%.0f %.20s/s", rate, text_of(r->pass, "unit"));
+        pd_fmt(speed, sizeof speed, "%.0f %.20s/s", rate, run_text(r, "unit"));
     const char *const row[] = {
-        r->job, text_of(r->record, "name"), r->state, at, span, hosts, passes, best, last, speed};
+        r->job, run_text(r, "name"), r->state, at, span, hosts, passes, best, last, speed};
     table_row(t, row);
 }
 
@@ -182,10 +172,14 @@ static int print_table(const struct sorted *v, size_t n, const char *outputs) {
 
 /* --- for programs --- */
 
-static int print_json(const struct sorted *v, size_t n) {
+static int print_json(const struct runs *all, const struct sorted *v, size_t n,
+                      struct pd_err *err) {
     json_t *runs = json_array();
-    for (size_t i = 0; i < n; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
         const struct run *r = v[i].run;
+        if ((rc = run_read(all, (size_t)(r - all->v), err)))
+            break;
         json_t *o = json_copy(r->record);
         json_object_set_new(o, "state", json_string(r->state));
         json_object_set_new(o, "passes", json_integer(r->n_passes));
@@ -197,7 +191,10 @@ static int print_json(const struct sorted *v, size_t n) {
             json_object_set(o, "pass", r->pass);
         json_array_append_new(runs, o);
     }
-    return cmd_print_json(json_pack("{s:o}", "runs", runs));
+    if (!rc)
+        return cmd_print_json(json_pack("{s:o}", "runs", runs));
+    json_decref(runs);
+    return rc;
 }
 
 /* RFC 4180: a field with a comma, quote or line break stands in quotes. */
@@ -222,10 +219,10 @@ static void put_number(double v, int last) {
 
 /* The names of all metrics of the last tests, as keys of an object. */
 static json_t *metric_names(const struct sorted *v, size_t n) {
-    json_t *names = json_object(), *metric;
+    json_t *names = json_object();
     const char *name;
     for (size_t i = 0; i < n; i++)
-        json_object_foreach (json_object_get(v[i].run->test, "metrics"), name, metric)
+        for (size_t k = 0; (name = run_metric(v[i].run, k)); k++)
             json_object_set_new(names, name, json_true());
     return names;
 }
@@ -248,9 +245,9 @@ static int print_csv(const struct sorted *v, size_t n) {
         char at[24] = "", hosts[16];
         if (started(r, 1, &tm))
             strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", &tm);
-        pd_fmt(hosts, sizeof hosts, "%zu", json_array_size(json_object_get(r->record, "hosts")));
-        const char *const texts[] = {r->job, text_of(r->record, "name"), r->state, at,
-                                     hosts,  text_of(r->test, "by")};
+        pd_fmt(hosts, sizeof hosts, "%.0f", run_number(r, "hosts"));
+        const char *const texts[] = {r->job, run_text(r, "name"), r->state, at,
+                                     hosts,  run_text(r, "by")};
         left = json_object_size(names);
         for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
             put_field(texts[k], 0);
@@ -278,7 +275,7 @@ static int list(void *arg, const struct pd_options *o, const char *word, struct 
         return status;
     struct sorted *v = choose(p, &all, (size_t)last, &n, err);
     if (v)
-        status = p->json  ? print_json(v, n)
+        status = p->json  ? print_json(&all, v, n, err)
                  : p->csv ? print_csv(v, n)
                           : print_table(v, n, o->outputs);
     for (size_t i = 0; i < all.n_bad; i++)

@@ -41,6 +41,10 @@ static size_t next(const char *p, size_t n, size_t *columns) {
         const char *end = memchr(p, 'm', n);
         return end ? (size_t)(end - p) + 1 : n;
     }
+    if (*p >= ' ' && *p < 0x7f) { /* most text */
+        *columns = 1;
+        return 1;
+    }
     size_t k = mbrtowc(&c, p, n, &state);
     if (k == 0 || k > n) { /* a NUL, or no UTF-8 */
         *columns = 1;

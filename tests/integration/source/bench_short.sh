@@ -71,6 +71,8 @@ said ps_step-shm ps_step-shm-copy
 [ "$netns" = no ] || said ps_step-tcp
 short checkpoint "" MILLIONS=0.05 ROWS=zipf FOR_S=0.5
 short reader "" LINES_N=20000
+short runs "" RUNS=50
+said runs-ls
 short topology "$wordnet" SHARE=0.01 TRAINERS=2
 short models "py:torch py:numpy $blas" MODELS=ngram STEPS=15 PASSES=1 SETTINGS=1
 short models_job "py:torch py:numpy iperf3 $blas" MODELS=mlp STEPS=15 PASSES=1 SETTINGS=1 IPERF_S=1

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_record.c - records of runs: which events they keep, their end, records of killed processes
- * and damaged ones, and metrics.jsonl made anew of the nodes' events. */
+ * and damaged ones, metrics.jsonl made anew of the nodes' events, and the index of runs. */
 #include <setjmp.h>
+#include <sodium.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
@@ -307,12 +309,187 @@ static void a_disk_that_is_full(void **state) {
     assert_true(lines_of(in_top("f/JOB-5")) > 5);
 }
 
+/* --- the index --- */
+
+/* What `runs` would show of all runs. */
+static void describe(struct pd_buf *out) {
+    struct runs all;
+    struct pd_err err = {0};
+    const char *metric;
+    pd_buf_clear(out);
+    assert_int_equal(runs_load(&all, in_top("g"), &err), 0);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct run *r = &all.v[i];
+        pd_put_fmt(out, "%s %s %s %lld best %g (%g) last %g cost %g;", r->job, run_text(r, "name"),
+                   r->state, (long long)r->n_passes, run_number(r, "best"),
+                   run_number(r, "best_pass"), run_number(r, "last"), run_number(r, "cost"));
+        for (size_t k = 0; (metric = run_metric(r, k)); k++)
+            pd_put_fmt(out, " %s=%g", metric, run_number(r, metric));
+        pd_put_fmt(out, "\n");
+    }
+    pd_put_fmt(out, "%zu bad\n", all.n_bad);
+    runs_release(&all);
+    pd_put_u8(out, 0);
+}
+
+/* The answer with the index, as it is, is that without one. */
+static void check_index(const char *what) {
+    struct pd_buf with = {0}, without = {0};
+    describe(&with);
+    unlink(in_top("g/.runs.index"));
+    describe(&without);
+    if (strcmp((char *)with.data, (char *)without.data))
+        fail_msg("%s: with the index\n%s\nwithout\n%s", what, with.data, without.data);
+    pd_buf_release(&with);
+    pd_buf_release(&without);
+}
+
+static void set_old(const char *name) { /* only settled files are indexed: see runs_index.c */
+    const struct timespec t[2] = {{1700000000, 0}, {1700000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, in_top(name), t, 0), 0);
+}
+
+static void put_numbered(int i, double value, const char *state) {
+    char name[64], text[600];
+    snprintf(name, sizeof name, "g/JOB-%03d", i);
+    assert_int_equal(pd_mkdirs(in_top(name), 0755, NULL), 0);
+    snprintf(text, sizeof text,
+             "{\"version\":1,\"name\":\"n%d\",\"state\":\"%s\",\"started_ms\":%d%s}", i, state, i,
+             i % 2 ? ",\"pass\":{\"pass\":1,\"complete\":true,\"samples\":1,\"cost\":2}" : "");
+    snprintf(name, sizeof name, "g/JOB-%03d/run.json", i);
+    put(name, text);
+    set_old(name);
+    snprintf(text, sizeof text,
+             "{\"version\":1}\n{\"t\":1,\"ev\":\"test\",\"pass\":0,\"by\":\"auc\",\"value\":%g,"
+             "\"metrics\":{\"test.auc\":%g}}\n",
+             value, value);
+    snprintf(name, sizeof name, "g/JOB-%03d/metrics.jsonl", i);
+    put(name, text);
+    set_old(name);
+}
+
+enum { INDEXED = 60, CTIME_WAIT_S = 3 };
+
+static off_t index_size(void) {
+    struct stat st;
+    return stat(in_top("g/.runs.index"), &st) ? -1 : st.st_size;
+}
+
+static void an_index_never_changes_the_answer(void **state) {
+    (void)state;
+    struct pd_buf text = {0}, kept = {0};
+    for (int i = 0; i < INDEXED; i++)
+        put_numbered(i, 0.25, "done");
+    describe(&text);
+    assert_int_equal(index_size(), -1); /* the files have just been changed */
+    sleep(CTIME_WAIT_S);
+    check_index("none");
+    assert_true(index_size() > INDEXED * 100);
+    assert_int_equal(pd_read_file(in_top("g/.runs.index"), 1 << 20, &kept, NULL), 0);
+    const mode_t mode = 0600;
+    struct stat st;
+    assert_int_equal(stat(in_top("g/.runs.index"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, mode);
+    describe(&text);
+    /* It is used: an entry that lies, under the right hash, is believed. */
+    enum { HASH_AT = 12, HASH = 16, FROM = HASH_AT + HASH };
+    uint8_t *name = memmem(kept.data, kept.len, "n2", 3);
+    assert_non_null(name);
+    *name = 'x';
+    uint8_t was[HASH];
+    memcpy(was, kept.data + HASH_AT, HASH);
+    crypto_generichash(kept.data + HASH_AT, HASH, kept.data + FROM, kept.len - FROM, NULL, 0);
+    pd_write_file_quick(in_top("g/.runs.index"), kept.data, kept.len, 0600, NULL);
+    describe(&text);
+    assert_non_null(strstr((char *)text.data, "JOB-002 x2 done"));
+    *name = 'n';
+    memcpy(kept.data + HASH_AT, was, HASH);
+    const struct {
+        const char *what;
+        int i;
+        double value;
+        const char *run_state;
+    } rows[] = {
+        {"metrics.jsonl changed, with the same size and time", 2, 0.75, "done"},
+        {"run.json changed", 3, 0.25, "lost"},
+        {"a run was added", INDEXED, 0.5, "done"},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
+        assert_int_equal(
+            pd_write_file_quick(in_top("g/.runs.index"), kept.data, kept.len, 0600, NULL), 0);
+        put_numbered(rows[k].i, rows[k].value, rows[k].run_state);
+        check_index(rows[k].what);
+    }
+    describe(&text);
+    assert_non_null(strstr((char *)text.data, "JOB-002 n2 done 0 best 0.75 (1) last 0.75"));
+    assert_non_null(strstr((char *)text.data, "JOB-003 n3 lost 2"));
+    /* A record whose end is taken away needs its metrics, as after fetch --log. */
+    put("g/JOB-005/run.json",
+        "{\"version\":1,\"name\":\"n5\",\"state\":\"done\",\"started_ms\":5}");
+    pd_write_file_quick(in_top("g/.runs.index"), kept.data, kept.len, 0600, NULL);
+    check_index("run.json lost its pass");
+    assert_int_equal(unlink(in_top("g/JOB-004/metrics.jsonl")), 0);
+    assert_int_equal(pd_rm_tree(in_top("g/JOB-006"), NULL), 0);
+    put("g/JOB-007/run.json", "{\"version\":2}");
+    pd_write_file_quick(in_top("g/.runs.index"), kept.data, kept.len, 0600, NULL);
+    check_index("files were removed, a record is of another version");
+    /* Cut, damaged, of another version, no file. */
+    for (size_t n = 0; n < kept.len; n += n < 64 ? 1 : 997) {
+        pd_write_file_quick(in_top("g/.runs.index"), kept.data, n, 0600, NULL);
+        check_index("cut");
+    }
+    for (size_t n = 0; n < kept.len; n += n < 64 ? 1 : 997) {
+        kept.data[n] ^= 0x41;
+        pd_write_file_quick(in_top("g/.runs.index"), kept.data, kept.len, 0600, NULL);
+        check_index("a damaged byte");
+        kept.data[n] ^= 0x41;
+    }
+    unlink(in_top("g/.runs.index"));
+    assert_int_equal(mkfifo(in_top("g/.runs.index"), 0600), 0); /* must not be waited for */
+    check_index("a FIFO");
+    pd_buf_release(&text);
+    pd_buf_release(&kept);
+}
+
+/* Many at once: each sees an old index or a whole new one. */
+static void indexes_written_at_once(void **state) {
+    (void)state;
+    struct pd_buf before = {0}, now = {0};
+    describe(&before);
+    for (int k = 0; k < 4; k++) {
+        const pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid)
+            continue;
+        for (int i = 0; i < 25; i++) {
+            if (i % 5 == k)
+                unlink(in_top("g/.runs.index"));
+            describe(&now);
+            if (strcmp((char *)now.data, (char *)before.data))
+                _exit(1);
+        }
+        _exit(0);
+    }
+    for (int k = 0; k < 4; k++) {
+        int status = 1;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    pd_buf_release(&before);
+    pd_buf_release(&now);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_kept),         cmocka_unit_test(a_run_from_beginning_to_end),
-        cmocka_unit_test(a_run_without_an_end), cmocka_unit_test(damaged_records),
-        cmocka_unit_test(one_run_by_its_name),  cmocka_unit_test(metrics_of_the_nodes_logs),
+        cmocka_unit_test(what_is_kept),
+        cmocka_unit_test(a_run_from_beginning_to_end),
+        cmocka_unit_test(a_run_without_an_end),
+        cmocka_unit_test(damaged_records),
+        cmocka_unit_test(one_run_by_its_name),
+        cmocka_unit_test(metrics_of_the_nodes_logs),
         cmocka_unit_test(a_disk_that_is_full),
+        cmocka_unit_test(an_index_never_changes_the_answer),
+        cmocka_unit_test(indexes_written_at_once),
     };
     return cmocka_run_group_tests(tests, make_top, remove_top);
 }
