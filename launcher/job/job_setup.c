@@ -293,6 +293,13 @@ void send_data_list(struct job_node *n, size_t first, void (*then)(struct job_no
 
 static void is_ready(struct job_node *n) { node_enter(n, NODE_READY); }
 
+/* Without paddlectl the nodes choose the head among the lowest ids. */
+static int may_be_head(const struct job_node *n) {
+    const struct job *j = n->job;
+    return n->id == 0 ||
+           (n->id < WIRE_VOTERS && j->n_nodes >= WIRE_VOTERS_LEAST && job_may_restart(j));
+}
+
 static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
                     const struct pd_err *err, void *arg) {
     struct job_node *n = arg;
@@ -312,10 +319,10 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
         n->lease = LEASE_OURS; /* as if it had answered a ping */
         n->ours_ms = uv_now(&n->job->c.loop);
         job_feed_offer(n);
-        if (n->id)
-            is_ready(n);
-        else
+        if (may_be_head(n))
             send_data_list(n, 0, is_ready);
+        else
+            is_ready(n);
         return 1;
     }
     node_fail(n, &e);

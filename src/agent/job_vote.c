@@ -529,7 +529,8 @@ void ag_vote_tick(struct ag_job *j) {
     election_heard(e, now - peer_link_silent_ms(j->link));
     if (e->standing && election_gives_up(e, now))
         end_calls(j);
-    if (!j->calls && j->kept_nodes && election_stand(e, now))
+    if (!j->calls && j->kept_nodes && (!j->spec.data_apart || file_has_list(j->data)) &&
+        election_stand(e, now))
         stand(j);
 }
 

@@ -15,7 +15,9 @@ enum {
     WIRE_MAX_LINES = 65536, /* bytes of last_lines */
     WIRE_MAX_ROLE = 15,
     WIRE_MAX_PASSES = 100,
-    WIRE_MAX_CAUSE = 299 /* "trainer 2 on gpu-02" */
+    WIRE_MAX_CAUSE = 299, /* "trainer 2 on gpu-02" */
+    WIRE_VOTERS = 7,      /* nodes that choose a head: the lowest ids */
+    WIRE_VOTERS_LEAST = 3 /* fewer choose nobody: the loss of one leaves no majority */
 };
 
 /* Messages that may have been missed while the connection was broken are part of HD_JOIN. */
@@ -106,7 +108,7 @@ enum {
  */
 #define WIRE_HD_KEEP(X, body)                   \
     X(body, INT, number, 0, INT64_MAX, 0)       \
-    X(body, ARRAY, voters, 0, 7, 0)             \
+    X(body, ARRAY, voters, 0, WIRE_VOTERS, 0)   \
     X(body, ARRAY, nodes, 0, WIRE_MAX_NODES, 0) \
     X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)
 #define WIRE_HD_KEEP_ANSWER(X, body) X(body, INT, number, 0, INT64_MAX, 0)

@@ -30,6 +30,8 @@ int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, js
     return *body ? 0 : err->code;
 }
 
+int file_has_list(const struct file_fetch *d) { return file_index_is_whole(d->list); }
+
 int file_fetch_channel(struct file_fetch *d, struct pd_err *err) {
     return file_asks_open(d->asks, err);
 }

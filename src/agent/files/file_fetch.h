@@ -69,6 +69,8 @@ int file_fetch_channel(struct file_fetch *d, struct pd_err *err);
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err);
 struct file_serve *file_fetch_server(const struct file_fetch *d);
+/* 1: this node can be the head of the job, whose list of data files has come here. */
+int file_has_list(const struct file_fetch *d);
 /* Another node is the head, or this one: it hears of the files that came here. NULL is allowed. */
 void file_announce(const struct file_fetch *d);
 
@@ -116,6 +118,7 @@ void file_index_free(struct file_index *l);
 /* Takes rows of an AG_DATA_LIST with `of` rows in total. `first` is the number of earlier rows; 0
  * starts a new list. 0, PD_EPROTO or PD_ENOMEM. */
 size_t file_index_n(const struct file_index *l);
+int file_index_is_whole(const struct file_index *l); /* all rows have come; NULL: 0 */
 int file_index_take(struct file_index *l, uint64_t first, uint64_t of, const uint8_t *p, size_t n,
                     struct pd_err *err);
 /* Finds a file's id and the nodes that have the file. 1: found. 0: there is no such file. The

@@ -41,6 +41,8 @@ void file_index_free(struct file_index *l) {
 
 size_t file_index_n(const struct file_index *l) { return l->n; }
 
+int file_index_is_whole(const struct file_index *l) { return l && l->n && l->n == l->of; }
+
 static int take_row(struct file_index *l, struct pd_reader *r, struct pd_err *err) {
     char path[PATH_MAX];
     struct row *row = &l->v[l->n];

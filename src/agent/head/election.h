@@ -18,9 +18,11 @@
  * earlier head has ended. */
 #pragma once
 
+#include "wire/bodies.h"
+
 enum {
-    ELECTION_VOTERS = 7,     /* the lowest node ids */
-    ELECTION_LEAST = 3,      /* fewer voters elect nobody: the loss of one leaves no majority */
+    ELECTION_VOTERS = WIRE_VOTERS,
+    ELECTION_LEAST = WIRE_VOTERS_LEAST,
     ELECTION_ROUND_MS = 3000 /* a candidate's round; also the delay of each further candidate */
 };
 

@@ -23,7 +23,7 @@ static uint64_t rejoin_ms(const struct ag_head *h, const struct head_node *n) {
 }
 
 int head_may_be_chosen(const struct spec *s) {
-    return s->job.max_restarts && s->n_nodes >= ELECTION_LEAST && !s->data_apart;
+    return s->job.max_restarts && s->n_nodes >= ELECTION_LEAST;
 }
 
 /* Before the pservers start, every node is needed: min_nodes was applied before the job began. */

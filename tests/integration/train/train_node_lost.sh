@@ -210,6 +210,36 @@ has "Resuming from output/pass-0000"
 nothing_left || die "processes are left: $(ls -l /proc/[0-9]*/cwd 2>/dev/null | grep "$TMP/node")"
 clear_nodes
 
+# --- the same with data files that were sent to the trainers' nodes only. All voters have the list of them; here node 0 has no trainer
+elected() { # elected NAME NODE OPTION...: starts detached, with trainer 0 on NODE, and kills node 0 with its guardian
+    local agent guardian
+    JOB=$("$ctl" run --conf=apart.ini --outputs="$1" --detach "${T[@]}" --checkpoint_copies=2 "${@:3}" 2>detach.err) ||
+        die "run --detach: $(cat detach.err)"
+    wait_for 120 "step $step" batches "node$2" "$step"
+    agent=$(cat node0/JOB*/.agent/pid)
+    guardian=$(awk '/^PPid:/ { print $2 }' "/proc/$agent/status")
+    kill -9 "$guardian" "$agent" || die "node 0 has no agent"
+    wait_for 60 "status names the new head" knows
+}
+elected apart 1 --pservers="nodes 0-1" --trainers="nodes 1-2"
+expect 0 "$ctl" attach --conf=conf.ini "$JOB"
+has "local.0 (node 0) is lost: it was silent for "
+has_not "restart 2"
+expect 0 "$ctl" fetch --conf=conf.ini --outputs=apart "$JOB"
+same apart/latest "$topology"
+[ "$(ls node1/JOB*/workspace/train node2/JOB*/workspace/train | grep -c part-)" = 6 ] || die "data: $(ls node[12]/JOB*/workspace/train)"
+clear_nodes
+
+# --- only node 0 had the files of its trainer, and nobody else has them: that is said
+elected gone 0 --max_restarts=1
+"$ctl" attach --conf=conf.ini "$JOB" >attach.log 2>&1
+[ $? = 1 ] || die "it went on without data: $(grep -v Batch attach.log)"
+OUT=$(grep -v ', Batch' attach.log)
+has "is not on node 1, and no source sent it: node 0 (local.0): it is lost; the launcher: it is not connected"
+has "the job had lost local.0 before"
+has "to continue: paddlectl run --resume=$JOB"
+clear_nodes
+
 # --- two of three nodes are lost at once: no majority is left, and the third one ends its part, too
 JOB=$("$ctl" run --conf=slow.ini --outputs=two --detach "${T[@]}" --checkpoint_copies=2 2>detach.err) || die "run --detach: $(cat detach.err)"
 wait_for 120 "step 8" batches node0 8
