@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 TABLE = "docs/design.md"
-FOLDER_MAX = 25
+FOLDER_MAX = 30
 errors = []
 
 

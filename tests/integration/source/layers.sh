@@ -5,7 +5,7 @@
 #   - external functions and tables have a prefix of their row, and a user in another file
 #   - no file includes what src/base/base.h has
 #   - each header compiles alone; inner headers are called NAME_internal.h
-#   - a type is defined in one file; a folder has at most 25 files
+#   - a type is defined in one file; a folder has at most 30 files
 # tests/integration/source/test_layers.sh shows that each of these checks can fail.
 # dev only
 . "$(dirname "$0")/../../support/lib.sh"

@@ -136,10 +136,10 @@ printf 'struct twin { struct pair { int a; } p; };\n' >>src/high/high.c
 check 1 'src/low/low.c: src/high/high.c defines another type pair'
 [ "$(grep -c "another type" <<<"$OUT")" = 1 ] || die "$OUT"
 make_tree
-touch tests/support/{1..23} tests/integration/source/{1..24}
+touch tests/support/{1..28} tests/integration/source/{1..29}
 check 0
-touch tree/tests/support/24
-cd tree && check 1 'tests/support: 26 files, more than 25'
+touch tree/tests/support/29
+cd tree && check 1 'tests/support: 31 files, more than 30'
 make_tree
 expect 1 /usr/bin/python3 tests/support/layers.py build/dev
 has "build/dev has no object of launcher/main.c"
