@@ -95,7 +95,7 @@ static int newest_first(const void *a, const void *b) {
                : strcmp(y->job, x->job);
 }
 
-struct loading {
+struct runs_loading {
     struct runs *out;
     int fd; /* of the folder */
     int64_t began_ns;
@@ -116,7 +116,7 @@ static void stamp(int fd, const char *job, const char *name, struct run_stamp *o
 }
 
 /* 1: a later change of the file gives it another stamp. */
-static int is_settled(const struct loading *l, const struct run_stamp *s) {
+static int is_settled(const struct runs_loading *l, const struct run_stamp *s) {
     return s->mtime_ns < l->began_ns - settled_ns && s->ctime_ns < l->began_ns - settled_ns;
 }
 
@@ -142,7 +142,7 @@ static int read_figures(struct run *r, const char *dir, int *needs_metrics, stru
 }
 
 /* Only a folder with run.json is a record; a record that cannot be read is counted. */
-static int add(struct loading *l, const char *name, struct pd_err *err) {
+static int add(struct runs_loading *l, const char *name, struct pd_err *err) {
     char dir[PATH_MAX];
     struct pd_err why = {0};
     struct run r = {0};
@@ -190,7 +190,7 @@ static int add(struct loading *l, const char *name, struct pd_err *err) {
 }
 
 /* The runs have the entries in l->next, one each. */
-static void write_index(struct loading *l) {
+static void write_index(struct runs_loading *l) {
     struct runs_index *x = &l->next;
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++) {
@@ -204,7 +204,7 @@ static void write_index(struct loading *l) {
 
 int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
     const struct dirent *e;
-    struct loading l = {.out = out, .began_ns = (int64_t)pd_wall_us() * 1000};
+    struct runs_loading l = {.out = out, .began_ns = (int64_t)pd_wall_us() * 1000};
     *out = (struct runs){0};
     if (pd_fmt(out->outputs, sizeof out->outputs, "%s", outputs))
         return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
