@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"fetch", cmd_fetch, "copy the outputs of a job, and its logs, to this machine"},
     {"runs", cmd_runs, "list earlier runs: settings, passes, best and last test"},
     {"compare", cmd_compare, "show how runs differ: settings, files, tests"},
+    {"plot", cmd_plot, "draw the curves of runs in the terminal, also while they run"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
     {"clean", cmd_clean,
      "remove the files of earlier jobs from the hosts; running and newest jobs stay"},

@@ -38,6 +38,15 @@ int record_read_run(const char *dir, json_t **run, struct pd_err *err);
 /* Calls `take` for each event of metrics.jsonl that can be read. */
 int record_read_metrics(const char *dir, void (*take)(void *arg, json_t *event), void *arg,
                         struct pd_err *err);
+/* A place in metrics.jsonl; zeros: its beginning. */
+struct record_place {
+    uint64_t at, inode;
+};
+/* 1, and *p is the beginning: metrics.jsonl is no longer the file that was read until *p. */
+int record_changed(const char *dir, struct record_place *p);
+/* As record_read_metrics, from *p on, which becomes the end of the last complete line. */
+int record_read_more(const char *dir, struct record_place *p,
+                     void (*take)(void *arg, json_t *event), void *arg, struct pd_err *err);
 int record_is_written(const char *dir); /* 1: a process writes this record now */
 
 /* The progress of each node in the record. */

@@ -68,7 +68,7 @@ static int read_node(struct lines *l, const char *folder, struct pd_err *err) {
         rc = n ? pd_fmt(path, sizeof path, "%s/events.%d", folder, n)
                : pd_fmt(path, sizeof path, "%s/events", folder);
         if (!rc && !lstat(path, &st)) /* a node without a trainer has none */
-            rc = record_each_line(path, take_event, l, err);
+            rc = record_each_line(path, NULL, take_event, l, err);
     }
     return rc;
 }

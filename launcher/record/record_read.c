@@ -4,7 +4,8 @@
 
 enum { RUN_MAX = 4 << 20, LINE_MAX_BYTES = 65536 };
 
-int record_each_line(const char *path, record_line *take, void *arg, struct pd_err *err) {
+int record_each_line(const char *path, uint64_t *at, record_line *take, void *arg,
+                     struct pd_err *err) {
     char *line = pd_malloc(LINE_MAX_BYTES);
     int whole = 1, failed = 0;
     struct stat st;
@@ -17,7 +18,9 @@ int record_each_line(const char *path, record_line *take, void *arg, struct pd_e
         free(line);
         return pd_fail_errno(err, why == ENOENT ? PD_ENOENT : PD_EIO, why, "%s", path);
     }
-    while (fgets(line, LINE_MAX_BYTES, f)) { /* parts of a longer line are left out */
+    if (at && *at)
+        failed = fseeko(f, (off_t)*at, SEEK_SET);
+    while (!failed && fgets(line, LINE_MAX_BYTES, f)) { /* parts of a longer line are left out */
         const size_t n = strlen(line);
         const int ends = n && line[n - 1] == '\n';
         json_t *o = whole && ends ? json_loadb(line, n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
@@ -25,8 +28,10 @@ int record_each_line(const char *path, record_line *take, void *arg, struct pd_e
             take(arg, o);
         json_decref(o);
         whole = ends;
+        if (at && ends)
+            *at = (uint64_t)ftello(f);
     }
-    failed = ferror(f);
+    failed |= ferror(f);
     free(line);
     fclose(f);
     return failed ? pd_fail(err, PD_EIO, "%s cannot be read", path) : 0;
@@ -58,7 +63,26 @@ int record_read_run(const char *dir, json_t **run, struct pd_err *err) {
 }
 
 int record_read_metrics(const char *dir, record_line *take, void *arg, struct pd_err *err) {
+    struct record_place all = {0};
+    return record_read_more(dir, &all, take, arg, err);
+}
+
+int record_changed(const char *dir, struct record_place *p) {
     char path[PATH_MAX];
-    return record_path(dir, "metrics.jsonl", path, err) ? err->code
-                                                        : record_each_line(path, take, arg, err);
+    struct stat st;
+    if (record_path(dir, "metrics.jsonl", path, NULL) || stat(path, &st))
+        return 0;
+    const int is = p->inode && (p->inode != st.st_ino || (uint64_t)st.st_size < p->at);
+    if (is)
+        p->at = 0;
+    p->inode = st.st_ino;
+    return is;
+}
+
+int record_read_more(const char *dir, struct record_place *p, record_line *take, void *arg,
+                     struct pd_err *err) {
+    char path[PATH_MAX];
+    return record_path(dir, "metrics.jsonl", path, err)
+               ? err->code
+               : record_each_line(path, &p->at, take, arg, err);
 }

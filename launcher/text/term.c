@@ -2,6 +2,8 @@
 /* term.c - see term.h. */
 #include "launcher/text/term.h"
 
+#include <langinfo.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <wchar.h>
 
@@ -13,6 +15,14 @@ int term_is_live(int fd) {
 int term_has_colour(int fd) {
     const char *no = getenv("NO_COLOR");
     return term_is_live(fd) && !(no && *no);
+}
+
+int term_is_utf8(void) {
+    const locale_t l = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    const int is = l && !strcmp(nl_langinfo_l(CODESET, l), "UTF-8");
+    if (l)
+        freelocale(l);
+    return is;
 }
 
 int term_is_foreground(int fd) {

@@ -9,6 +9,9 @@ int term_is_live(int fd);
  * unset or empty. */
 int term_has_colour(int fd);
 
+/* 1: the user's locale is UTF-8 (LC_ALL, LC_CTYPE, LANG). */
+int term_is_utf8(void);
+
 /* 1 if this process may write to the terminal `fd` as it likes; 0 if it is in the background. */
 int term_is_foreground(int fd);
 

@@ -70,9 +70,8 @@ short ps_step "mpicc mpirun py:torch" MB=1 FOR_S=0.2
 said ps_step-shm ps_step-shm-copy
 [ "$netns" = no ] || said ps_step-tcp
 short checkpoint "" MILLIONS=0.05 ROWS=zipf FOR_S=0.5
-short reader "" LINES_N=20000
-short runs "" RUNS=50
-said runs-ls
+short reader "" LINES_N=20000 RUNS=50
+said reader-runs reader-runs-ls
 short topology "$wordnet" SHARE=0.01 TRAINERS=2
 short models "py:torch py:numpy $blas" MODELS=ngram STEPS=15 PASSES=1 SETTINGS=1
 short models_job "py:torch py:numpy iperf3 $blas" MODELS=mlp STEPS=15 PASSES=1 SETTINGS=1 IPERF_S=1

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_plot.c - paddlectl plot: the curves of runs in the terminal, also while they run. */
+#include <poll.h>
+#include <sys/signalfd.h>
+
+#include "launcher/cmd/cmd.h"
+#include "launcher/plot/curves.h"
+#include "launcher/record/runs.h"
+#include "launcher/text/term.h"
+
+enum { PERIOD_MS = 500, HEIGHT = 15, METRICS_TEXT = 1000 };
+
+struct plot_cmd {
+    int follow, ascii;
+    const char *x;
+    const char *metric[CURVES_METRICS];
+    size_t n_metrics;
+    int chosen; /* --metric is given */
+    size_t n;
+    struct plotted {
+        char dir[PATH_MAX], label[200];
+        struct curves *curves;
+    } v[PLOT_CURVES];
+    size_t shown;       /* bytes of `last` */
+    struct pd_buf last; /* the picture on the terminal */
+};
+
+/* --- which runs and metrics --- */
+
+static int add_run(struct plot_cmd *p, struct runs *all, const char *want, struct pd_err *err) {
+    const struct run *run;
+    struct plotted *r = &p->v[p->n];
+    int rc = runs_find(all, want, &run, err);
+    if (!rc && pd_fmt(r->dir, sizeof r->dir, "%s/%s", all->outputs, run->job))
+        rc = pd_fail(err, PD_EUSAGE, "%s: the path is too long", all->outputs);
+    if (rc)
+        return rc;
+    snprintf(r->label, sizeof r->label, "%s %.100s", run->job, run_text(run, "name"));
+    p->n++;
+    return curves_new(&r->curves, r->dir, p->metric, p->n_metrics, err);
+}
+
+/* "test.auc,cost" */
+static int add_metrics(struct plot_cmd *p, char *text, struct pd_err *err) {
+    char *save = NULL;
+    for (char *s = strtok_r(text, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+        if (p->n_metrics == CURVES_METRICS)
+            return pd_fail(err, PD_EUSAGE, "--metric: more than %d metrics", CURVES_METRICS);
+        p->metric[p->n_metrics++] = s;
+    }
+    return p->n_metrics ? 0 : pd_fail(err, PD_EUSAGE, "--metric: name a metric, as in test.auc");
+}
+
+/* --- a picture: a chart for each metric that has values --- */
+
+static int has_values(struct plot_cmd *p, size_t metric) {
+    size_t n;
+    for (size_t i = 0; i < p->n; i++)
+        if (curves_points(p->v[i].curves, metric, 0, &n) && n)
+            return 1;
+    return 0;
+}
+
+static const char *title_of(const struct plot_cmd *p, size_t metric, char *out, size_t cap) {
+    const char *judge = curves_judge(p->v[0].curves);
+    if (strcmp(p->metric[metric], "test") || !*judge)
+        return p->metric[metric];
+    snprintf(out, cap, "test.%.100s", judge);
+    return out;
+}
+
+static int draw_metric(struct plot_cmd *p, size_t metric, int by_pass, struct plot_style *s,
+                       struct pd_buf *out) {
+    struct plot_curve v[PLOT_CURVES];
+    char title[200];
+    for (size_t i = 0; i < p->n; i++) {
+        v[i].label = p->v[i].label;
+        v[i].v = curves_points(p->v[i].curves, metric, by_pass, &v[i].n);
+        if (!v[i].v)
+            return PD_ENOMEM;
+    }
+    s->title = title_of(p, metric, title, sizeof title);
+    return plot_draw(out, v, p->n, s);
+}
+
+static int draw(struct plot_cmd *p, struct pd_buf *out, struct pd_err *err) {
+    uint64_t columns = 80;
+    const char *set = getenv("COLUMNS");
+    const int tty = isatty(STDOUT_FILENO), lines = term_height(STDOUT_FILENO);
+    if (tty)
+        columns = (uint64_t)term_width(STDOUT_FILENO) - 1; /* a full line would wrap */
+    else if (set && (pd_parse_u64(set, 1000, &columns) || columns < 20))
+        columns = 80;
+    int by_pass = !p->x || !strcmp(p->x, "pass"), n = 0, rc = 0;
+    for (size_t i = 0; i < p->n && !p->x; i++)
+        by_pass &= curves_have_passes(p->v[i].curves);
+    for (size_t m = 0; m < p->n_metrics; m++)
+        n += has_values(p, m);
+    struct plot_style s = {.width = (int)columns,
+                           .height = HEIGHT + (int)p->n,
+                           .utf8 = !p->ascii && term_is_utf8(),
+                           .colour = term_has_colour(STDOUT_FILENO),
+                           .x_title = by_pass ? "pass" : "seconds"};
+    if (p->follow && tty && n) /* all of it is on the terminal at once */
+        s.height = (lines - 1) / n < s.height ? (lines - 1) / n : s.height;
+    for (size_t m = 0; m < p->n_metrics && !rc; m++)
+        if (has_values(p, m))
+            rc = draw_metric(p, m, by_pass, &s, out);
+    if (!n)
+        pd_put_fmt(out, "(no values yet)\n");
+    return rc || out->failed ? pd_oom(err, "a picture") : 0;
+}
+
+/* Says which metrics there are, if none of those wanted has values. */
+static int check(struct plot_cmd *p, struct pd_err *err) {
+    char known[METRICS_TEXT] = "";
+    const char *name;
+    json_t *one;
+    for (size_t m = 0; m < p->n_metrics; m++)
+        if (has_values(p, m))
+            return 0;
+    for (size_t i = 0; i < p->n; i++)
+        json_object_foreach ((json_t *)curves_known(p->v[i].curves), name, one) {
+            const size_t at = strlen(known);
+            if (!strstr(known, name))
+                snprintf(known + at, sizeof known - at, "%s%.60s", at ? ", " : "", name);
+        }
+    return pd_fail(err, PD_EUSAGE, "no run has values of %.100s; there are: %.800s",
+                   p->chosen ? p->metric[0] : "a cost or a test", *known ? known : "none");
+}
+
+/* --- following --- */
+
+/* Erases the picture that is on the terminal. Its lines may have wrapped since. */
+static void erase(const struct plot_cmd *p) {
+    const char *s = (const char *)p->last.data, *end = s + p->last.len, *stop;
+    const size_t width = (size_t)term_width(STDOUT_FILENO);
+    size_t up = 0;
+    for (; s < end && (stop = memchr(s, '\n', (size_t)(end - s))); s = stop + 1) {
+        const size_t columns = term_columns(s, (size_t)(stop - s));
+        up += columns > width ? (columns + width - 1) / width : 1;
+    }
+    const size_t most = (size_t)term_height(STDOUT_FILENO) - 1;
+    if (up)
+        printf("\033[%zuA\r\033[J", up < most ? up : most);
+}
+
+static int show(struct plot_cmd *p, struct pd_err *err) {
+    struct pd_buf b = {0};
+    const int rc = draw(p, &b, err);
+    if (!rc) {
+        if (p->follow && term_is_live(STDOUT_FILENO))
+            erase(p);
+        fwrite(b.data, 1, b.len, stdout);
+        fflush(stdout);
+    }
+    pd_buf_release(&p->last);
+    p->last = b;
+    return rc;
+}
+
+static int read_all(struct plot_cmd *p, int *more, struct pd_err *err) {
+    int rc = 0;
+    *more = 0;
+    for (size_t i = 0; i < p->n && !rc; i++) {
+        int some = 0;
+        rc = curves_read(p->v[i].curves, &some, err);
+        *more |= some;
+    }
+    return rc;
+}
+
+static int any_is_written(const struct plot_cmd *p) {
+    for (size_t i = 0; i < p->n; i++)
+        if (record_is_written(p->v[i].dir))
+            return 1;
+    return 0;
+}
+
+static int follow(struct plot_cmd *p, struct pd_err *err) {
+    sigset_t set, before;
+    const int live = term_is_live(STDOUT_FILENO);
+    int rc = 0, more = 0, written = 1, redraw = live;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGWINCH);
+    sigaddset(&set, SIGCONT);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0)
+        rc = pd_fail_errno(err, PD_EIO, errno, "signals");
+    while (!rc && written) {
+        struct pollfd f = {.fd = fd, .events = POLLIN};
+        struct signalfd_siginfo s;
+        written = any_is_written(p); /* before reading: the end is read, too */
+        rc = read_all(p, &more, err);
+        if (!rc && ((more && live) || redraw || !written) && term_is_foreground(STDOUT_FILENO))
+            rc = written || live ? show(p, err) : 0;
+        redraw = 0;
+        if (!rc && written)
+            poll(&f, 1, PERIOD_MS);
+        while (!rc && read(fd, &s, sizeof s) == sizeof s) {
+            if (s.ssi_signo == SIGINT)
+                rc = PD_ECANCELED;
+            if (s.ssi_signo == SIGCONT) /* the shell has written below it */
+                pd_buf_clear(&p->last);
+            redraw = live;
+        }
+    }
+    pd_close(fd);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (!rc && !live)
+        rc = show(p, err);
+    return rc == PD_ECANCELED ? pd_code_exit_status(rc) : rc;
+}
+
+static int plot(struct plot_cmd *p, const struct pd_options *o, const char *const *want, int n,
+                struct pd_err *err) {
+    struct runs all;
+    int more, rc = 0;
+    if (p->x && strcmp(p->x, "pass") && strcmp(p->x, "time"))
+        return pd_fail(err, PD_EUSAGE, "--x=%.40s: give pass or time", p->x);
+    rc = runs_load(&all, o->outputs, err);
+    for (int i = 0; i < (n ? n : 1) && !rc; i++)
+        rc = add_run(p, &all, n ? want[i] : "latest", err);
+    runs_release(&all);
+    if (!rc)
+        rc = read_all(p, &more, err);
+    if (!rc && p->follow)
+        return follow(p, err);
+    if (!rc)
+        rc = check(p, err);
+    return rc ? rc : show(p, err);
+}
+
+int cmd_plot(int argc, char **argv) {
+    struct plot_cmd p = {0};
+    static const int without_conf = 1;
+    const char *metrics = NULL;
+    const struct pd_extra_option extra[] = {
+        {"metric=NAMES", NULL, &metrics,
+         "which curves: cost, rate, wait, an evaluator's name, test.cost, test.NAME; several with "
+         "commas; default: the cost, and the tests' value"},
+        {"x=pass", NULL, &p.x, "the axis: pass, or time in seconds; default: pass if it is known"},
+        {"follow", &p.follow, NULL,
+         "draw anew until the runs end (also -f); Ctrl-C leaves them running"},
+        {"ascii", &p.ascii, NULL, "plain characters, as in a locale without UTF-8"},
+        {0},
+    };
+    const struct cmd_line line = {
+        .usage = "paddlectl plot [options] [JOB...]\n"
+                 "Draws the curves of runs in the terminal, one over the other. Without JOB: the "
+                 "newest run. A JOB is an id, its end, or the name of a run.",
+        .about = "It reads the records of 'paddlectl runs', and asks no host. With several runs, a "
+                 "letter marks the end of each curve, and the legend has its last value. The width "
+                 "is that of the terminal, or COLUMNS for a pipe.\n",
+        .examples = "paddlectl plot -f\tthe job that runs\n"
+                    "paddlectl plot wide deep --metric=test.auc\ttwo runs by their --name\n",
+        .extra = extra,
+        .sections = "job.outputs",
+        .who = PD_LAUNCHER,
+        .max_rest = PLOT_CURVES,
+        .needs_conf = 1,
+        .without_conf = &without_conf,
+    };
+    struct pd_options o;
+    struct pd_err err = {0};
+    const char *rest[CMD_REST_MAX];
+    char *text = NULL;
+    int n_rest;
+    for (int i = 1; i < argc; i++) /* the usual short form */
+        if (!strcmp(argv[i], "-f"))
+            argv[i] = (char *)(uintptr_t) "--follow";
+    int rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
+    if (rc != CMD_GO_ON)
+        return rc;
+    rc = 0;
+    p.chosen = metrics != NULL;
+    if (!(text = pd_strdup(metrics ? metrics : "cost,test")))
+        rc = pd_oom(&err, "a picture");
+    if (!rc)
+        rc = add_metrics(&p, text, &err);
+    if (!rc)
+        rc = plot(&p, &o, rest, n_rest, &err);
+    for (size_t i = 0; i < p.n; i++)
+        curves_free(p.v[i].curves);
+    pd_buf_release(&p.last);
+    free(text);
+    pd_options_release(&o);
+    return err.code ? cmd_fail(&err) : rc;
+}
