@@ -104,6 +104,12 @@ $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) -MMD -MP -c $< -o $@
 
+# The page of `paddlectl report` has these files in it.
+DYGRAPHS ?= /usr/share/javascript/dygraphs
+$(B)/launcher/report/report_page.o: private CFLAGS_ALL += -DDYGRAPHS='"$(DYGRAPHS)"'
+$(B)/launcher/report/report_page.o: $(wildcard launcher/report/*.js launcher/report/*.css launcher/report/*.html) \
+    $(DYGRAPHS)/dygraph.min.js
+
 # Rebuild when the flags change.
 $(B)/flags: FORCE | $(B)
 	@echo '$(CC) $(CFLAGS_ALL)' | cmp -s - $@ || echo '$(CC) $(CFLAGS_ALL)' > $@
@@ -290,9 +296,9 @@ $(MAN)/made: $(B)/paddlectl $(B)/paddle_worker
 
 # The licences of what the programs contain: of the packages of the linked archives and included headers.
 CONTAINED = $(filter %.a,$(NODE_LIBS)) $(BLAS) $(call A,crypto) $(call A,c) $(shell $(CC) -print-libgcc-file-name) \
-    $(wildcard /usr/include/Random123/philox.h /usr/include/xxhash.h)
+    $(wildcard /usr/include/Random123/philox.h /usr/include/xxhash.h $(DYGRAPHS)/dygraph.min.js)
 $(B)/NOTICES $(B)/NOTICES-static: Makefile $(B)/flags
-	echo 'paddle_agent, paddle_worker and libpaddle_ps contain parts of these packages of Debian, under these licences.' >$@
+	echo 'The programs and libpaddle_ps contain parts of these packages of Debian, under these licences.' >$@
 	for f in $(realpath $(CONTAINED)); do dpkg -S $$f; done | sed 's/:.*//' | sort -u | while read -r p; do \
 	    printf '\n==== %s\n\n' $$p && cat /usr/share/doc/$$p/copyright || exit 1; done >>$@
 

@@ -23,6 +23,7 @@ static const struct command commands[] = {
     {"runs", cmd_runs, "list earlier runs: settings, passes, best and last test"},
     {"compare", cmd_compare, "show how runs differ: settings, files, tests"},
     {"plot", cmd_plot, "draw the curves of runs in the terminal, also while they run"},
+    {"report", cmd_report, "write runs as a page: curves, time, memory, events, settings"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
     {"clean", cmd_clean,
      "remove the files of earlier jobs from the hosts; running and newest jobs stay"},

@@ -46,8 +46,13 @@ static int read_batch(struct train_loop *l, struct train_streams *streams, struc
 /* Reads the next batch into l->now and requests its rows. */
 static int next_batch(struct train_loop *l, struct train_streams *streams, int train,
                       struct pd_err *err) {
+    const uint64_t began = pd_mono_ns();
     int rc = read_batch(l, streams, &l->now, train, err);
-    return rc || !l->now.n ? rc : train_params_pull_rows(l->params, l->now.feed, train, err);
+    const uint64_t read = train_report_time(l->report, TRAIN_READ, began);
+    if (!rc && l->now.n)
+        rc = train_params_pull_rows(l->params, l->now.feed, train, err);
+    train_report_time(l->report, TRAIN_PULL, read);
+    return rc;
 }
 
 /* 1 once this trainer was asked to stop; stays 1. */
@@ -95,16 +100,17 @@ static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
 
 /* Ends the step of l->now: requests the values of the next step and makes it the current one. */
 static int step_on(struct train_loop *l, struct pd_err *err) {
+    const uint64_t began = pd_mono_ns();
     int rc = train_client_error(l, train_params_pull_dense(l->params), err);
     struct train_input done = l->now;
     l->now = l->next;
     l->next = done;
-    if (rc || !l->now.n)
-        return rc;
-    if (!l->overlap)
-        return train_params_pull_rows(l->params, l->now.feed, 1, err);
-    train_params_next_rows(l->params);
-    return 0;
+    if (!rc && l->now.n && l->overlap)
+        train_params_next_rows(l->params);
+    else if (!rc && l->now.n)
+        rc = train_params_pull_rows(l->params, l->now.feed, 1, err);
+    train_report_time(l->report, TRAIN_PULL, began);
+    return rc;
 }
 
 /* Counts a repeated batch once: it is sent again for servers that lack part of it, but is already
@@ -130,17 +136,22 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         rc = next_batch(l, streams, 1, err);
     while (!rc && l->now.n) {
         /* Send requests before reading the next batch. */
+        uint64_t time = pd_mono_ns();
         rc = train_client_error(l, ps_flush(l->client), err);
+        time = train_report_time(l->report, TRAIN_PUSH, time);
         if (rc || (rc = read_batch(l, streams, &l->next, 1, err)))
             break;
+        train_report_time(l->report, TRAIN_READ, time);
         l->report->fraction = l->now.fraction;
         if ((rc = wait_for_servers(l, err)) || (rc = collect(l, leave, err)) || *leave) {
             *unused = 2;
             break;
         }
+        time = pd_mono_ns();
         if (l->overlap && l->next.n &&
             (rc = train_params_pull_next_rows(l->params, l->next.feed, err)))
             break;
+        train_report_time(l->report, TRAIN_PULL, time);
         l->report->own_samples += l->now.n;
         (void)pd_fault("train.compute");
         rc = train_step(l, streams, pass, l->now.n, asked(l), sums, err);

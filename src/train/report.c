@@ -3,8 +3,14 @@
 #include "train/report.h"
 
 #include "base/memory_use.h"
+#include "nn/graph/describe.h"
 
-enum { EVENT_PERIOD_NS = 250000000, OTHERS_PERIOD_NS = 1000000000, EVENT_MAX = 2000 };
+enum {
+    EVENT_PERIOD_NS = 250000000,
+    OTHERS_PERIOD_NS = 1000000000,
+    EVENT_MAX = 2000,
+    MODEL_MAX = 60000
+};
 
 /* Writes the event whose keys are formatted: {"t":TIME,"ev":"WHAT","role":"trainer","rank":RANK,
  * then the keys. An event that is too long is left out. */
@@ -64,6 +70,28 @@ static double rate(const struct train_report *r, int whole) {
                                           : (double)(r->samples - r->samples_before) / seconds(r);
 }
 
+uint64_t train_report_time(struct train_report *r, enum train_part part, uint64_t began_ns) {
+    const uint64_t now = pd_mono_ns();
+    r->part_ns[part] += now - began_ns;
+    r->pass_part_ns[part] += now - began_ns;
+    return now;
+}
+
+enum { PARTS_TEXT = 200 };
+
+/* ,"read":0.02,"forward":0.41, ... each divided by `unit_ns` */
+static void put_parts(const uint64_t ns[TRAIN_N_PARTS], double unit_ns, char out[PARTS_TEXT]) {
+    static const char *const names[] = {[TRAIN_READ] = "read",
+                                        [TRAIN_FORWARD] = "forward",
+                                        [TRAIN_BACKWARD] = "backward",
+                                        [TRAIN_PUSH] = "push",
+                                        [TRAIN_PULL] = "pull"};
+    size_t n = 0;
+    for (int i = 0; i < TRAIN_N_PARTS; i++)
+        n += (size_t)snprintf(out + n, PARTS_TEXT - n, ",\"%s\":%.3f", names[i],
+                              (double)ns[i] / unit_ns);
+}
+
 /* Writes an event. A cost that is not finite is omitted, because JSON has no NaN. */
 static void write_event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
@@ -71,7 +99,7 @@ static void write_event(struct train_report *r, double cost, int last) {
         (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
     char dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "",
-         whole[60] = "", own[80] = "";
+         whole[60] = "", own[80] = "", parts[PARTS_TEXT] = "";
     double period = (double)(now - since) * 1e-9;
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
@@ -89,15 +117,17 @@ static void write_event(struct train_report *r, double cost, int last) {
     if (now - since >= EVENT_PERIOD_NS / 2) { /* over a shorter time the speed means nothing */
         snprintf(own, sizeof own, ",\"own_rate\":%.1f,\"wait\":%.3f",
                  (double)r->own_samples / period, fmin((double)r->waited_ns * 1e-9 / period, 1));
+        put_parts(r->part_ns, (double)(now - since), parts);
         r->own_samples = r->waited_ns = 0;
+        memset(r->part_ns, 0, sizeof r->part_ns);
         r->last_event_ns = now;
     }
     put_event(
         r, "progress",
-        "\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,\"samples\":%llu%s%s,\"unit\":\"%s\""
+        "\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,\"samples\":%llu%s%s%s,\"unit\":\"%s\""
         "%s%s%s%s%s%s",
         (unsigned long long)r->pass, (unsigned long long)r->n_passes,
-        (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own, r->unit,
+        (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own, parts, r->unit,
         dropped, f, c, *m ? ",\"metrics\":{" : "", m, *m ? "}" : "");
 }
 
@@ -131,6 +161,8 @@ void train_report_pass_begin(struct train_report *r, uint64_t pass) {
     r->last_event_ns = 0;
     r->pushes = r->pushes_dropped = 0;
     r->own_samples = r->waited_ns = r->pass_waited_ns = 0;
+    memset(r->part_ns, 0, sizeof r->part_ns);
+    memset(r->pass_part_ns, 0, sizeof r->pass_part_ns);
     r->fraction = -1;
     r->doing = TRAIN_STEPS;
 }
@@ -187,7 +219,8 @@ static void put_metrics(const struct nn_eval *eval, const char *before, char *ou
 
 /* The event "pass": trainer 0 has the figures of the job, each trainer its own. */
 static void write_pass(const struct train_report *r, const struct nn_eval *eval, int cut) {
-    char job[200] = "", cost[40] = "", metrics[sizeof r->test_metrics] = "", bytes[100] = "";
+    char job[200] = "", cost[40] = "", metrics[sizeof r->test_metrics] = "", bytes[100] = "",
+         parts[PARTS_TEXT];
     struct ps_client_stats st = {0};
     if (r->event_fd < 0)
         return;
@@ -204,12 +237,13 @@ static void write_pass(const struct train_report *r, const struct nn_eval *eval,
             snprintf(cost, sizeof cost, ",\"cost\":%.6g", r->cost / (double)r->samples);
         put_metrics(eval, "", metrics, sizeof metrics);
     }
+    put_parts(r->pass_part_ns, 1e9, parts);
     put_event(r, "pass",
               "\"pass\":%llu,\"num_passes\":%llu,\"complete\":%s,\"seconds\":%.3f,\"waited\":%.3f,"
-              "\"peak_memory\":%llu%s%s%s%s%s%s",
+              "\"peak_memory\":%llu%s%s%s%s%s%s%s",
               (unsigned long long)r->pass, (unsigned long long)r->n_passes, cut ? "false" : "true",
               train_report_seconds(r), (double)r->pass_waited_ns * 1e-9,
-              (unsigned long long)pd_peak_memory(), bytes, job, cost,
+              (unsigned long long)pd_peak_memory(), parts, bytes, job, cost,
               *metrics ? ",\"metrics\":{" : "", metrics, *metrics ? "}" : "");
 }
 
@@ -252,6 +286,20 @@ static void put_plain(const char *s, char *out, size_t cap) {
         if ((unsigned char)*s >= 32 && *s != '"' && *s != '\\')
             out[n++] = *s;
     out[n] = 0;
+}
+
+void train_report_model(const struct train_report *r, const struct nn_graph *g) {
+    struct pd_buf line = {0};
+    if (r->event_fd < 0 || r->trainer_id)
+        return;
+    pd_put_fmt(&line, "{\"t\":%llu,\"ev\":\"model\",\"role\":\"trainer\",\"rank\":%u,",
+               (unsigned long long)(pd_wall_us() / 1000), r->trainer_id);
+    if (!nn_graph_describe_json(g, &line)) {
+        pd_put_fmt(&line, "}\n");
+        if (!line.failed && line.len < MODEL_MAX)
+            (void)pd_write_all(r->event_fd, line.data, line.len);
+    }
+    pd_buf_release(&line);
 }
 
 void train_report_saved(struct train_report *r, const char *dir, const char *name, const char *what,

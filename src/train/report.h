@@ -24,6 +24,17 @@
 /* What a trainer does; all but TRAIN_STEPS complete no steps. */
 enum train_doing { TRAIN_STEPS, TRAIN_TESTING, TRAIN_SAVING, TRAIN_LOADING, TRAIN_WATCHING };
 
+/* Where the time of a trainer goes, beside its waits for servers. Pulls are requests; their answers
+ * are waited for. */
+enum train_part {
+    TRAIN_READ,
+    TRAIN_FORWARD,
+    TRAIN_BACKWARD,
+    TRAIN_PUSH,
+    TRAIN_PULL,
+    TRAIN_N_PARTS
+};
+
 struct train_report {
     int out_fd, event_fd;     /* event_fd -1: no events */
     const struct pd_log *log; /* receives the same lines; NULL: none */
@@ -42,13 +53,18 @@ struct train_report {
     double fraction; /* share of this trainer's part of the pass that is done, 0..1; -1: unknown */
     char test_metrics[600]; /* values of the last evaluation, as members of a JSON object */
     /* this trainer, since its last event */
-    uint64_t own_samples, waited_ns;
-    uint64_t pass_waited_ns;        /* of the current pass, by this process */
+    uint64_t own_samples, waited_ns, part_ns[TRAIN_N_PARTS];
+    /* of the current pass, by this process */
+    uint64_t pass_waited_ns, pass_part_ns[TRAIN_N_PARTS];
     const struct ps_client *client; /* NULL: the event "pass" has no bytes */
     enum train_doing doing;
     uint64_t doing_event_ns; /* time of the last event of train_report_doing */
 };
 
+/* Counts time of a part: that since `began_ns`, and returns the time now. */
+uint64_t train_report_time(struct train_report *r, enum train_part part, uint64_t began_ns);
+/* The event "model": the network, once the graph is known. */
+void train_report_model(const struct train_report *r, const struct nn_graph *g);
 /* Says what the trainer does now. Other work than steps is an event, at most once a second. */
 void train_report_doing(struct train_report *r, enum train_doing doing);
 /* A second of a wait for servers has passed; w as in ps_client_opts.on_wait. */

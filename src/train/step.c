@@ -28,12 +28,15 @@ struct step_state {
         wave; /* by stream: pieces computed by the threads; pieces of these used so far */
     struct train_grads *leaving; /* set that is pushed during backward; NULL: push afterwards */
     int rc;                      /* result of these pushes */
+    uint64_t pushed_ns;          /* time of these pushes */
 };
 
 static void on_gradient(void *arg, uint32_t param) {
     struct step_state *s = arg;
+    const uint64_t began = pd_mono_ns();
     if (!s->rc)
         s->rc = train_grads_push_one(s->l->params, s->leaving, param);
+    s->pushed_ns += train_report_time(s->l->report, TRAIN_PUSH, began) - began;
 }
 
 /* The sum of a node of the tree; grads NULL: none of its streams has samples in this step. */
@@ -60,12 +63,20 @@ static int compute(struct step_state *s, uint32_t n, int batch, struct pd_err *e
                                  s->leaving ? on_gradient : NULL,
                                  s};
     struct train_piece *p = train_threads_pieces(l->threads);
+    uint64_t forward_ns = 0;
+    s->pushed_ns = 0;
+    const uint64_t began = pd_mono_ns();
     int rc = batch ? train_threads_compute_batch(l->threads, &w, p, n, err)
                    : train_threads_compute(l->threads, &w, p, n, err);
     for (uint32_t i = 0; i < n && !rc; i++) {
         s->sums[p[i].part][SUM_COST] += p[i].cost.sum;
         s->sums[p[i].part][SUM_SAMPLES] += p[i].cost.n;
+        forward_ns = p[i].forward_ns > forward_ns ? p[i].forward_ns : forward_ns;
     }
+    /* The slowest piece tells where forward ends; pushes during backward count as pushes. */
+    train_report_time(l->report, TRAIN_BACKWARD, began + forward_ns + s->pushed_ns);
+    l->report->part_ns[TRAIN_FORWARD] += forward_ns;
+    l->report->pass_part_ns[TRAIN_FORWARD] += forward_ns;
     return rc;
 }
 
@@ -169,9 +180,11 @@ static int step_of_nodes(struct step_state *s, int asked, struct pd_err *err) {
             continue;
         const double stats[N_STEP_STATS] = {sum.cost, asked, more};
         asked = more = 0; /* count them once */
+        const uint64_t began = pd_mono_ns();
         rc = ps_part(l->client, node[i].lo, node[i].hi, stats, N_STEP_STATS);
         if (!rc)
             rc = train_grads_push(l->params, sum.grads);
+        train_report_time(l->report, TRAIN_PUSH, began);
         rc = train_client_error(l, rc, err);
     }
     if (!rc)
@@ -189,7 +202,9 @@ int train_step(struct train_loop *l, const struct train_streams *streams, uint64
     int rc = compute_batch(&s, n, &sum, err);
     if (rc)
         return rc;
+    const uint64_t began = pd_mono_ns();
     rc = train_grads_push(l->params, sum.grads);
+    train_report_time(l->report, TRAIN_PUSH, began);
     rc = train_client_error(l, s.rc ? s.rc : rc, err);
     if (!rc)
         rc = train_checkpoint_note(l, streams, sums, 1, err);

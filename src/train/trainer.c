@@ -429,6 +429,7 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
                 "each",
                 t.id, t.n_trainers, t.lo, t.hi - 1, t.n_streams, (long long)t.o->trainer_count,
                 openblas_get_corename(), openblas_get_num_threads());
+        train_report_model(&t.report, t.graph);
         struct nn_check_opts check = {.seed = (uint64_t)t.o->seed};
         rc = t.o->job == PD_JOB_CHECKGRAD ? nn_checkgrad(t.graph, &check, on_checked, &t, err)
                                           : train_or_test(&t, err);

@@ -187,10 +187,12 @@ static void compute(struct train_thread *m, void *arg) {
     const struct compute *c = arg;
     for (uint32_t i = m->index; i < c->n && !m->rc; i += m->group->n) {
         struct train_piece *p = &c->piece[i];
+        const uint64_t began = pd_mono_ns();
         train_params_bind(c->w->params, m->exec, p->grads);
         nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST,
                         c->w->seed, c->w->pass, &p->cost);
         m->rc = nn_eval_add(m->eval, m->exec, &m->err);
+        p->forward_ns = pd_mono_ns() - began;
         nn_exec_on_gradient(m->exec, c->w->on_gradient, c->w->arg);
         if (!m->rc && p->grads)
             nn_exec_backward(m->exec);

@@ -30,6 +30,7 @@ struct train_piece { /* samples [first, first + n) of the feed */
     uint32_t part, first, n;
     struct train_grads *grads; /* backward adds to this set; NULL: forward only, for tests */
     struct nn_cost cost;       /* out */
+    uint64_t forward_ns;       /* out: time of forward, evaluators included */
 };
 
 struct train_work {

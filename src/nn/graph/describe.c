@@ -52,8 +52,20 @@ static void inputs_text(const struct nn_graph *g, const struct nn_node *n, char 
         at += (size_t)snprintf(out + at, cap - at, "%s%s", k ? " " : "", g->node[n->in[k]].name);
 }
 
+static void type_text(const struct nn_node *n, char *out, size_t cap) {
+    snprintf(out, cap, "%s%s%s", n->type ? n->type->name : "field",
+             n->type && n->act->forward ? "+" : "", n->type && n->act->forward ? n->act->name : "");
+}
+
+static double all_values(const struct nn_graph *g) {
+    double values = 0;
+    for (uint32_t p = 0; p < g->n_params; p++)
+        values += (double)g->param[p].rows * (double)g->param[p].cols;
+    return values;
+}
+
 int nn_graph_describe(const struct nn_graph *g, struct pd_buf *out) {
-    double values = 0, total = 0;
+    double total = 0;
     pd_put_fmt(out, "%-20s %-18s %-24s %-12s %-12s %s\n", "name", "type", "inputs", "shape",
                "FLOPs", "parameters");
     for (uint32_t i = 0; i < g->n_nodes; i++) {
@@ -63,9 +75,7 @@ int nn_graph_describe(const struct nn_graph *g, struct pd_buf *out) {
         shape_text(n, shape, sizeof shape);
         params_text(g, n, params, sizeof params);
         inputs_text(g, n, inputs, sizeof inputs);
-        snprintf(type, sizeof type, "%s%s%s", n->type ? n->type->name : "field",
-                 n->type && n->act->forward ? "+" : "",
-                 n->type && n->act->forward ? n->act->name : "");
+        type_text(n, type, sizeof type);
         total += f;
         pd_put_fmt(out, "%-20s %-18s %-24s %-12s %-12.0f %s\n", n->name, type, inputs, shape, f,
                    params);
@@ -78,9 +88,63 @@ int nn_graph_describe(const struct nn_graph *g, struct pd_buf *out) {
                  cost->type->label ? " " : "", cost->type->label ? g->node[cost->label].name : "");
         pd_put_fmt(out, "%-20s %-18s %-24s %-12s\n", cost->name, cost->type->name, inputs, "cost");
     }
-    for (uint32_t p = 0; p < g->n_params; p++)
-        values += (double)g->param[p].rows * (double)g->param[p].cols;
-    pd_put_fmt(out, "%.0f values in %u parameters, %.0f FLOPs a sample forward\n", values,
+    pd_put_fmt(out, "%.0f values in %u parameters, %.0f FLOPs a sample forward\n", all_values(g),
                g->n_params, total);
+    return out->failed ? PD_ENOMEM : 0;
+}
+
+/* Names of train.ini have no control characters; a quote or backslash is left out. */
+static void put_string(struct pd_buf *out, const char *s) {
+    pd_put_fmt(out, "\"");
+    for (; *s; s++)
+        if ((unsigned char)*s >= 32 && *s != '"' && *s != '\\')
+            pd_put(out, s, 1);
+    pd_put_fmt(out, "\"");
+}
+
+static void put_node(struct pd_buf *out, int first, const char *name, const char *type) {
+    pd_put_fmt(out, "%s{\"name\":", first ? "" : ",");
+    put_string(out, name);
+    pd_put_fmt(out, ",\"type\":");
+    put_string(out, type);
+    pd_put_fmt(out, ",\"in\":[");
+}
+
+int nn_graph_describe_json(const struct nn_graph *g, struct pd_buf *out) {
+    double total = 0;
+    pd_put_fmt(out, "\"nodes\":[");
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const struct nn_node *n = &g->node[i];
+        char shape[64], params[2000], type[100];
+        const double f = n->type ? flops(g, n) : 0;
+        shape_text(n, shape, sizeof shape);
+        params_text(g, n, params, sizeof params);
+        type_text(n, type, sizeof type);
+        total += f;
+        put_node(out, !i, n->name, type);
+        for (uint32_t k = 0; k < n->n_in; k++) {
+            pd_put_fmt(out, k ? "," : "");
+            put_string(out, g->node[n->in[k]].name);
+        }
+        pd_put_fmt(out, "],\"shape\":");
+        put_string(out, shape);
+        pd_put_fmt(out, ",\"flops\":%.0f,\"params\":", f);
+        put_string(out, params);
+        pd_put_fmt(out, "}");
+    }
+    for (uint32_t c = 0; c < g->n_costs; c++) {
+        const struct nn_cost_node *cost = &g->cost[c];
+        put_node(out, !g->n_nodes && !c, cost->name, cost->type->name);
+        for (uint32_t k = 0; k < cost->n_in; k++) {
+            pd_put_fmt(out, k ? "," : "");
+            put_string(out, g->node[cost->in[k]].name);
+        }
+        if (cost->type->label) {
+            pd_put_fmt(out, ",");
+            put_string(out, g->node[cost->label].name);
+        }
+        pd_put_fmt(out, "],\"shape\":\"cost\",\"flops\":0,\"params\":\"\"}");
+    }
+    pd_put_fmt(out, "],\"values\":%.0f,\"flops\":%.0f", all_values(g), total);
     return out->failed ? PD_ENOMEM : 0;
 }

@@ -157,7 +157,7 @@ for f in bin/paddlectl libexec/paddlectl/paddle_agent share/man/man1/paddlectl.1
     [ -s "$TMP/inst/usr/$f" ] || die "not installed: $f"
 done
 # each archive that the programs on the nodes are linked from, and each library of headers only
-for p in libsodium-dev libuv1-dev libjansson-dev libzstd-dev zlib1g-dev libinih-dev libopenblas libssl-dev librandom123-dev libxxhash-dev libc6-dev libgcc; do
+for p in libsodium-dev libuv1-dev libjansson-dev libzstd-dev zlib1g-dev libinih-dev libopenblas libssl-dev librandom123-dev libxxhash-dev libjs-dygraphs libc6-dev libgcc; do
     grep -A4 "^==== $p" "$TMP/inst/usr/share/doc/paddlectl/NOTICES" | grep -q . || die "NOTICES has no $p"
 done
 expect 0 "$TMP/inst/usr/bin/paddlectl" init
