@@ -3,6 +3,7 @@
  * reached. */
 #include "conf/ini_file.h"
 #include "launcher/cmd/cmd.h"
+#include "launcher/plot/charts.h"
 #include "launcher/record/runs.h"
 #include "launcher/text/table.h"
 #include "launcher/text/term.h"
@@ -149,7 +150,7 @@ static void add_metrics(struct table *t, const struct compare_cmd *p, json_t *na
         add_row(t, p, name, name, number_cell, 0);
 }
 
-static int print_table(const struct compare_cmd *p) {
+static void print_table(const struct compare_cmd *p) {
     const char *head[TABLE_COLUMNS] = {"SETTING"}, *key;
     json_t *one, *names = json_object();
     struct table t;
@@ -180,7 +181,34 @@ static int print_table(const struct compare_cmd *p) {
     table_print(&t, stdout);
     table_release(&t);
     json_decref(names);
-    return 0;
+}
+
+/* The curves of the cost and of the tests, one over the other. */
+static int print_curves(const struct compare_cmd *p, const char *outputs, struct pd_err *err) {
+    struct charts *c = pd_calloc(1, sizeof *c);
+    struct pd_buf b = {0};
+    char dir[PATH_MAX], label[200];
+    int rc = c ? 0 : pd_oom(err, "curves"), more;
+    if (rc)
+        return rc;
+    c->metric[c->n_metrics++] = "cost";
+    c->metric[c->n_metrics++] = "test";
+    for (size_t i = 0; i < p->n && !rc; i++) {
+        const struct run *r = p->v[i].run;
+        snprintf(label, sizeof label, "%s %.100s", r->job, run_text(r, "name"));
+        if (!pd_fmt(dir, sizeof dir, "%s/%s", outputs, r->job))
+            rc = charts_add(c, dir, label, err);
+    }
+    if (!rc)
+        rc = charts_read(c, &more, err);
+    if (!rc)
+        rc = charts_draw(c, 0, &b, err);
+    if (!rc)
+        fwrite(b.data, 1, b.len, stdout);
+    pd_buf_release(&b);
+    charts_release(c);
+    free(c);
+    return rc;
 }
 
 static int print_json(const struct compare_cmd *p) {
@@ -224,7 +252,10 @@ static int compare(struct compare_cmd *p, const struct runs *all, const char *ou
         c->settings = json_object();
         rc = read_settings(p, c, outputs, err);
     }
-    return rc ? rc : p->json ? print_json(p) : print_table(p);
+    if (rc || p->json)
+        return rc ? rc : print_json(p);
+    print_table(p);
+    return print_curves(p, outputs, err);
 }
 
 int cmd_compare(int argc, char **argv) {

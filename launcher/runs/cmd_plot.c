@@ -4,24 +4,16 @@
 #include <sys/signalfd.h>
 
 #include "launcher/cmd/cmd.h"
-#include "launcher/plot/curves.h"
+#include "launcher/plot/charts.h"
 #include "launcher/record/runs.h"
 #include "launcher/text/term.h"
 
-enum { PERIOD_MS = 500, HEIGHT = 15, METRICS_TEXT = 1000 };
+enum { PERIOD_MS = 500, METRICS_TEXT = 1000 };
 
 struct plot_cmd {
-    int follow, ascii;
-    const char *x;
-    const char *metric[CURVES_METRICS];
-    size_t n_metrics;
+    int follow;
     int chosen; /* --metric is given */
-    size_t n;
-    struct plotted {
-        char dir[PATH_MAX], label[200];
-        struct curves *curves;
-    } v[PLOT_CURVES];
-    size_t shown;       /* bytes of `last` */
+    struct charts charts;
     struct pd_buf last; /* the picture on the terminal */
 };
 
@@ -29,86 +21,25 @@ struct plot_cmd {
 
 static int add_run(struct plot_cmd *p, struct runs *all, const char *want, struct pd_err *err) {
     const struct run *run;
-    struct plotted *r = &p->v[p->n];
-    int rc = runs_find(all, want, &run, err);
-    if (!rc && pd_fmt(r->dir, sizeof r->dir, "%s/%s", all->outputs, run->job))
-        rc = pd_fail(err, PD_EUSAGE, "%s: the path is too long", all->outputs);
+    char dir[PATH_MAX], label[200];
+    const int rc = runs_find(all, want, &run, err);
     if (rc)
         return rc;
-    snprintf(r->label, sizeof r->label, "%s %.100s", run->job, run_text(run, "name"));
-    p->n++;
-    return curves_new(&r->curves, r->dir, p->metric, p->n_metrics, err);
+    if (pd_fmt(dir, sizeof dir, "%s/%s", all->outputs, run->job))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", all->outputs);
+    snprintf(label, sizeof label, "%s %.100s", run->job, run_text(run, "name"));
+    return charts_add(&p->charts, dir, label, err);
 }
 
 /* "test.auc,cost" */
-static int add_metrics(struct plot_cmd *p, char *text, struct pd_err *err) {
+static int add_metrics(struct charts *c, char *text, struct pd_err *err) {
     char *save = NULL;
     for (char *s = strtok_r(text, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
-        if (p->n_metrics == CURVES_METRICS)
+        if (c->n_metrics == CURVES_METRICS)
             return pd_fail(err, PD_EUSAGE, "--metric: more than %d metrics", CURVES_METRICS);
-        p->metric[p->n_metrics++] = s;
+        c->metric[c->n_metrics++] = s;
     }
-    return p->n_metrics ? 0 : pd_fail(err, PD_EUSAGE, "--metric: name a metric, as in test.auc");
-}
-
-/* --- a picture: a chart for each metric that has values --- */
-
-static int has_values(struct plot_cmd *p, size_t metric) {
-    size_t n;
-    for (size_t i = 0; i < p->n; i++)
-        if (curves_points(p->v[i].curves, metric, 0, &n) && n)
-            return 1;
-    return 0;
-}
-
-static const char *title_of(const struct plot_cmd *p, size_t metric, char *out, size_t cap) {
-    const char *judge = curves_judge(p->v[0].curves);
-    if (strcmp(p->metric[metric], "test") || !*judge)
-        return p->metric[metric];
-    snprintf(out, cap, "test.%.100s", judge);
-    return out;
-}
-
-static int draw_metric(struct plot_cmd *p, size_t metric, int by_pass, struct plot_style *s,
-                       struct pd_buf *out) {
-    struct plot_curve v[PLOT_CURVES];
-    char title[200];
-    for (size_t i = 0; i < p->n; i++) {
-        v[i].label = p->v[i].label;
-        v[i].v = curves_points(p->v[i].curves, metric, by_pass, &v[i].n);
-        if (!v[i].v)
-            return PD_ENOMEM;
-    }
-    s->title = title_of(p, metric, title, sizeof title);
-    return plot_draw(out, v, p->n, s);
-}
-
-static int draw(struct plot_cmd *p, struct pd_buf *out, struct pd_err *err) {
-    uint64_t columns = 80;
-    const char *set = getenv("COLUMNS");
-    const int tty = isatty(STDOUT_FILENO), lines = term_height(STDOUT_FILENO);
-    if (tty)
-        columns = (uint64_t)term_width(STDOUT_FILENO) - 1; /* a full line would wrap */
-    else if (set && (pd_parse_u64(set, 1000, &columns) || columns < 20))
-        columns = 80;
-    int by_pass = !p->x || !strcmp(p->x, "pass"), n = 0, rc = 0;
-    for (size_t i = 0; i < p->n && !p->x; i++)
-        by_pass &= curves_have_passes(p->v[i].curves);
-    for (size_t m = 0; m < p->n_metrics; m++)
-        n += has_values(p, m);
-    struct plot_style s = {.width = (int)columns,
-                           .height = HEIGHT + (int)p->n,
-                           .utf8 = !p->ascii && term_is_utf8(),
-                           .colour = term_has_colour(STDOUT_FILENO),
-                           .x_title = by_pass ? "pass" : "seconds"};
-    if (p->follow && tty && n) /* all of it is on the terminal at once */
-        s.height = (lines - 1) / n < s.height ? (lines - 1) / n : s.height;
-    for (size_t m = 0; m < p->n_metrics && !rc; m++)
-        if (has_values(p, m))
-            rc = draw_metric(p, m, by_pass, &s, out);
-    if (!n)
-        pd_put_fmt(out, "(no values yet)\n");
-    return rc || out->failed ? pd_oom(err, "a picture") : 0;
+    return c->n_metrics ? 0 : pd_fail(err, PD_EUSAGE, "--metric: name a metric, as in test.auc");
 }
 
 /* Says which metrics there are, if none of those wanted has values. */
@@ -116,17 +47,18 @@ static int check(struct plot_cmd *p, struct pd_err *err) {
     char known[METRICS_TEXT] = "";
     const char *name;
     json_t *one;
-    for (size_t m = 0; m < p->n_metrics; m++)
-        if (has_values(p, m))
+    struct charts *c = &p->charts;
+    for (size_t m = 0; m < c->n_metrics; m++)
+        if (charts_has_values(c, m))
             return 0;
-    for (size_t i = 0; i < p->n; i++)
-        json_object_foreach ((json_t *)curves_known(p->v[i].curves), name, one) {
+    for (size_t i = 0; i < c->n; i++)
+        json_object_foreach ((json_t *)curves_known(c->v[i].curves), name, one) {
             const size_t at = strlen(known);
             if (!strstr(known, name))
                 snprintf(known + at, sizeof known - at, "%s%.60s", at ? ", " : "", name);
         }
     return pd_fail(err, PD_EUSAGE, "no run has values of %.100s; there are: %.800s",
-                   p->chosen ? p->metric[0] : "a cost or a test", *known ? known : "none");
+                   p->chosen ? c->metric[0] : "a cost or a test", *known ? known : "none");
 }
 
 /* --- following --- */
@@ -147,7 +79,10 @@ static void erase(const struct plot_cmd *p) {
 
 static int show(struct plot_cmd *p, struct pd_err *err) {
     struct pd_buf b = {0};
-    const int rc = draw(p, &b, err);
+    const int tty = p->follow && isatty(STDOUT_FILENO); /* all of it is on the terminal at once */
+    const int rc = charts_draw(&p->charts, tty ? term_height(STDOUT_FILENO) - 1 : 0, &b, err);
+    if (!b.len)
+        pd_put_fmt(&b, "(no values yet)\n");
     if (!rc) {
         if (p->follow && term_is_live(STDOUT_FILENO))
             erase(p);
@@ -159,20 +94,9 @@ static int show(struct plot_cmd *p, struct pd_err *err) {
     return rc;
 }
 
-static int read_all(struct plot_cmd *p, int *more, struct pd_err *err) {
-    int rc = 0;
-    *more = 0;
-    for (size_t i = 0; i < p->n && !rc; i++) {
-        int some = 0;
-        rc = curves_read(p->v[i].curves, &some, err);
-        *more |= some;
-    }
-    return rc;
-}
-
 static int any_is_written(const struct plot_cmd *p) {
-    for (size_t i = 0; i < p->n; i++)
-        if (record_is_written(p->v[i].dir))
+    for (size_t i = 0; i < p->charts.n; i++)
+        if (record_is_written(p->charts.v[i].dir))
             return 1;
     return 0;
 }
@@ -193,7 +117,7 @@ static int follow(struct plot_cmd *p, struct pd_err *err) {
         struct pollfd f = {.fd = fd, .events = POLLIN};
         struct signalfd_siginfo s;
         written = any_is_written(p); /* before reading: the end is read, too */
-        rc = read_all(p, &more, err);
+        rc = charts_read(&p->charts, &more, err);
         if (!rc && ((more && live) || redraw || !written) && term_is_foreground(STDOUT_FILENO))
             rc = written || live ? show(p, err) : 0;
         redraw = 0;
@@ -218,14 +142,14 @@ static int plot(struct plot_cmd *p, const struct pd_options *o, const char *cons
                 struct pd_err *err) {
     struct runs all;
     int more, rc = 0;
-    if (p->x && strcmp(p->x, "pass") && strcmp(p->x, "time"))
-        return pd_fail(err, PD_EUSAGE, "--x=%.40s: give pass or time", p->x);
+    if (p->charts.x && strcmp(p->charts.x, "pass") && strcmp(p->charts.x, "time"))
+        return pd_fail(err, PD_EUSAGE, "--x=%.40s: give pass or time", p->charts.x);
     rc = runs_load(&all, o->outputs, err);
     for (int i = 0; i < (n ? n : 1) && !rc; i++)
         rc = add_run(p, &all, n ? want[i] : "latest", err);
     runs_release(&all);
     if (!rc)
-        rc = read_all(p, &more, err);
+        rc = charts_read(&p->charts, &more, err);
     if (!rc && p->follow)
         return follow(p, err);
     if (!rc)
@@ -241,10 +165,11 @@ int cmd_plot(int argc, char **argv) {
         {"metric=NAMES", NULL, &metrics,
          "which curves: cost, rate, wait, an evaluator's name, test.cost, test.NAME; several with "
          "commas; default: the cost, and the tests' value"},
-        {"x=pass", NULL, &p.x, "the axis: pass, or time in seconds; default: pass if it is known"},
+        {"x=pass", NULL, &p.charts.x,
+         "the axis: pass, or time in seconds; default: pass if it is known"},
         {"follow", &p.follow, NULL,
          "draw anew until the runs end (also -f); Ctrl-C leaves them running"},
-        {"ascii", &p.ascii, NULL, "plain characters, as in a locale without UTF-8"},
+        {"ascii", &p.charts.ascii, NULL, "plain characters, as in a locale without UTF-8"},
         {0},
     };
     const struct cmd_line line = {
@@ -279,11 +204,10 @@ int cmd_plot(int argc, char **argv) {
     if (!(text = pd_strdup(metrics ? metrics : "cost,test")))
         rc = pd_oom(&err, "a picture");
     if (!rc)
-        rc = add_metrics(&p, text, &err);
+        rc = add_metrics(&p.charts, text, &err);
     if (!rc)
         rc = plot(&p, &o, rest, n_rest, &err);
-    for (size_t i = 0; i < p.n; i++)
-        curves_free(p.v[i].curves);
+    charts_release(&p.charts);
     pd_buf_release(&p.last);
     free(text);
     pd_options_release(&o);

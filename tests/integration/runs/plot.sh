@@ -30,6 +30,9 @@ axis=$(tail -2 <<<"$OUT" | head -1)
 plot short slow --metric=cost,rate
 [ "$(grep -c ' by pass$' <<<"$OUT")" = 2 ] && has "cost by pass" && has "rate by pass" || die "$OUT"
 [ "$(grep -c '^a  JOB.* short ' <<<"$OUT")" = 2 ] && [ "$(grep -c '^b  JOB.* slow ' <<<"$OUT")" = 2 ] || die "$OUT"
+expect 0 env LC_ALL=C.UTF-8 COLUMNS=60 "$ctl" compare --conf=conf.ini short slow
+has "test.err by pass"
+grep -q '^b  JOB.* slow ' <<<"$OUT" || die "no curves: $OUT"
 plot slow --x=time
 has "cost by seconds"
 has "test.err by seconds" # the tests' value, without being asked for
