@@ -4,6 +4,8 @@
 #include "launcher/cmd/cmd.h"
 
 #include "conf/conf_py.h"
+#include "launcher/record/record_files.h"
+#include "launcher/record/runs.h"
 
 enum { CONF_PY_MAX = 1 << 20, FILE_MAX_BYTES = 64 << 20, MAX_DEPTH = 16, TITLE_MAX = 200 };
 
@@ -116,17 +118,109 @@ static int init(const char *name, const char *to, struct pd_err *err) {
     return rc;
 }
 
+/* --- the files of an earlier run --- */
+
+/* 1: the folder is the package with this root id. */
+static int is_package(const char *workspace, const char *root) {
+    struct scan *s = NULL;
+    struct object_id id;
+    char hex[2 * OBJECT_ID + 1] = "";
+    size_t n;
+    if (!scan_new(&s, workspace, 0, NULL) && !scan_run(s, NULL)) {
+        scan_root(s, &id, &n);
+        object_hex(&id, hex);
+    }
+    scan_free(s);
+    return !strcmp(hex, root);
+}
+
+static int restore(const struct run *run, const char *outputs, const char *to, struct pd_err *err) {
+    char dir[PATH_MAX], workspace[PATH_MAX], conf[PATH_MAX], new_conf[PATH_MAX], missing[PATH_MAX];
+    struct record_files files;
+    struct stat st;
+    size_t n_missing = 0;
+    const json_t *settings = json_object_get(run->record, "settings");
+    const char *was = json_string_value(json_object_get(settings, "job.job_dispatch_package")),
+               *root = json_string_value(json_object_get(run->record, "workspace"));
+    if (pd_fmt(dir, sizeof dir, "%s/%s", outputs, run->job) ||
+        pd_fmt(conf, sizeof conf, "%s/conf.ini", dir) ||
+        pd_fmt(new_conf, sizeof new_conf, "%s/conf.ini", to) ||
+        pd_fmt(workspace, sizeof workspace, "%s/workspace", to))
+        return pd_fail(err, PD_EUSAGE, "path too long: %s", to);
+    if (!lstat(new_conf, &st) || !lstat(workspace, &st))
+        return pd_fail(err, PD_EUSAGE,
+                       "%s already has a conf.ini or workspace; nothing was changed: give another "
+                       "folder, as in 'paddlectl init --from=JOB FOLDER'",
+                       to);
+    struct pd_err why = {0};
+    int rc = record_files_read(&files, dir, &why);
+    if (rc)
+        return rc == PD_ENOENT
+                   ? pd_fail(err, rc, "%s: the record has no list of the workspace's files",
+                             run->job)
+                   : pd_err_copy(err, &why);
+    rc = record_files_restore(&files, outputs, was ? was : "workspace", workspace, &n_missing,
+                              missing, err);
+    if (!rc)
+        rc = copy_file(conf, new_conf, 0600, err);
+    record_files_release(&files);
+    if (rc)
+        return rc;
+    if (n_missing)
+        return pd_fail(err, PD_EFAIL,
+                       "%s: %zu files are not kept here and were not restored, the first is %.300s "
+                       "(files of more than 1 MiB are only listed)",
+                       workspace, n_missing, missing);
+    /* Without data that were sent apart, the record has the id of all files. */
+    const char *data = json_string_value(json_object_get(run->record, "data"));
+    if (root && *root && !(data && *data) && !is_package(workspace, root))
+        return pd_fail(
+            err, PD_EDATA,
+            "%s: these are not exactly the files of the run: some changed while it began",
+            workspace);
+    printf(
+        "%s: the files of the run\n%s: its settings; [job] job_dispatch_package names the folder "
+        "of that time\n",
+        workspace, new_conf);
+    return 0;
+}
+
+static int init_from(const char *want, const char *outputs, const char *to, struct pd_err *err) {
+    struct runs all;
+    const struct run *run;
+    int rc = runs_load(&all, outputs, err);
+    if (rc)
+        return rc;
+    rc = runs_find(&all, want, &run, err);
+    if (!rc)
+        rc = restore(run, outputs, to ? to : run->job, err);
+    runs_release(&all);
+    return rc;
+}
+
 int cmd_init(int argc, char **argv) {
-    const char *template = NULL;
+    const char *template = NULL, *job = NULL, *outputs = "output";
     const struct pd_extra_option extra[] = {
-        {"template=TEMPLATE", NULL, &template, "the template, in place of the first word"}, {0}};
+        {"template=TEMPLATE", NULL, &template, "the template, in place of the first word"},
+        {"from=JOB", NULL, &job,
+         "the files and settings of an earlier run: its id, the end of it, or its name"},
+        {"outputs=FOLDER", NULL, &outputs, "with --from: where its record is; default: output"},
+        {0}};
     const struct cmd_line line = {
         .usage =
             "paddlectl init [TEMPLATE [FOLDER]]\n"
             "paddlectl init --template=TEMPLATE [FOLDER]\n"
+            "paddlectl init --from=JOB [FOLDER]\n"
             "Creates FOLDER (default: the name of the template) with a conf.ini and a workspace, "
             "both copied from the template. Without a template: lists the templates.",
-        .examples = "paddlectl init word2vec\tword2vec/conf.ini and word2vec/workspace\n",
+        .about =
+            "With --from the workspace has the files of that run as they were sent, with their "
+            "modes and times. 'paddlectl run' keeps files of up to 1 MiB, and 64 MiB in all; "
+            "a larger file is taken from the workspace of that time, if it has the same size "
+            "and time there.\n",
+        .examples =
+            "paddlectl init word2vec\tword2vec/conf.ini and word2vec/workspace\n"
+            "paddlectl init --from=wide again\tagain/workspace: the files of the run wide\n",
         .extra = extra,
         .max_rest = 2,
     };
@@ -137,6 +231,12 @@ int cmd_init(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     pd_options_release(&o);
+    if (job && (template || n_rest > 1)) {
+        pd_fail(&err, PD_EUSAGE, "--from=JOB takes one FOLDER, and no template");
+        return cmd_fail(&err);
+    }
+    if (job)
+        return init_from(job, outputs, n_rest ? rest[0] : NULL, &err) ? cmd_fail(&err) : 0;
     if (template && n_rest > 1) {
         pd_fail(&err, PD_EUSAGE, "unexpected word '%s'; see 'paddlectl init --help'", rest[1]);
         return cmd_fail(&err);

@@ -2,6 +2,7 @@
 /* job_record.c - what the record of a run gets of its job (launcher/record/record.h). */
 #include "base/version.h"
 #include "launcher/job/job_internal.h"
+#include "launcher/record/record_files.h"
 
 /* Text that may not be UTF-8, or be cut in the middle of a character. */
 static json_t *text_of(const char *s) { return wire_text(s, strlen(s)); }
@@ -105,6 +106,21 @@ static void warn(struct job *j, const struct pd_err *err) {
     watch_print(j, "warning: the record of this run is not complete: %s", err->msg);
 }
 
+/* The scan of a package; NULL: it was not scanned. */
+static const struct scan *scan_of(const struct job *j, int package) {
+    return package >= 0 && dispatch_is_scanned(j->dispatch, package)
+               ? dispatch_scan(j->dispatch, package)
+               : NULL;
+}
+
+static void keep_files(struct job *j) {
+    struct pd_err err = {0};
+    const struct scan *workspace = scan_of(j, j->workspace_package);
+    if (workspace && record_files_keep(j->opts->outputs, j->out.dir, workspace,
+                                       scan_of(j, j->data_package), &err))
+        warn(j, &err);
+}
+
 void job_record_begin(struct job *j) {
     struct pd_err err = {0};
     struct settings s = {.all = json_object(), .section = ""};
@@ -128,6 +144,7 @@ void job_record_begin(struct job *j) {
     if (!s.ini.failed)
         record_file(j->record, "conf.ini", s.ini.data, s.ini.len, 0600);
     pd_buf_release(&s.ini);
+    keep_files(j);
     if (j->train_ini.len)
         record_file(j->record, "train.ini", j->train_ini.data, j->train_ini.len, RECORD_MODE);
 }

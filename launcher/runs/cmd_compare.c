@@ -5,6 +5,7 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/plot/charts.h"
 #include "launcher/record/runs.h"
+#include "launcher/runs/compare_internal.h"
 #include "launcher/text/table.h"
 #include "launcher/text/term.h"
 
@@ -255,6 +256,8 @@ static int compare(struct compare_cmd *p, const struct runs *all, const char *ou
     if (rc || p->json)
         return rc ? rc : print_json(p);
     print_table(p);
+    if (p->n == 2 && (rc = cmd_compare_files(p->v[0].run, p->v[1].run, outputs, err)))
+        return rc;
     return print_curves(p, outputs, err);
 }
 
@@ -265,7 +268,8 @@ int cmd_compare(int argc, char **argv) {
     const struct cmd_line line = {
         .usage = "paddlectl compare [options] [JOB JOB...]\n"
                  "Shows the settings in which runs differ, of conf.ini and train.ini with all that "
-                 "the command line set, and what each run reached. Without JOB: the two newest. A "
+                 "the command line set, what each run reached, a diff of the files of two runs' "
+                 "workspaces, and the curves. Without JOB: the two newest. A "
                  "JOB is an id, its end, or the name of a run.",
         .about = "It reads the records of 'paddlectl runs', and asks no host.\n",
         .examples = "paddlectl compare\twhat changed since the run before\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.h - rules for names that both ends of a package check. Internal to src/pack. */
+/* path.h - rules for names that both ends of a package check. */
 #pragma once
 
 /* Cleans `name`: removes "./", doubled and trailing slashes; "" is the tree itself. PD_EDATA if it

@@ -393,8 +393,13 @@ size_t scan_n_items(const struct scan *s) { return s->n_entries; }
 
 void scan_item(const struct scan *s, size_t i, struct scan_item *out) {
     const struct scan_entry *e = &s->entries[i];
-    *out = (struct scan_item){scan_name(s, e->path), e->type,
-                              e->type == MANIFEST_FILE ? e->size : 0, e->mtime_ns};
+    *out = (struct scan_item){scan_name(s, e->path),
+                              e->type,
+                              e->type == MANIFEST_FILE ? e->size : 0,
+                              e->mtime_ns,
+                              e->mode,
+                              e->type == MANIFEST_LINK ? scan_name(s, e->target) : "",
+                              s->kept && s->kept[i] && !e->added};
 }
 
 void scan_item_objects(const struct scan *s, size_t i, void (*each)(void *arg, long object),

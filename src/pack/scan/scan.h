@@ -115,6 +115,9 @@ struct scan_item {
     enum manifest_type type;
     uint64_t size;
     int64_t mtime_ns;
+    unsigned mode;
+    const char *target; /* of a link; "" */
+    int kept;           /* is in the package, and not from scan_add_file */
 };
 size_t scan_n_items(const struct scan *s);
 /* Reads the first n bytes of a file as they are now. PD_EDATA: the file is shorter. */

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* record_files.c - see record_files.h. */
+#include "launcher/record/record_files.h"
+
+#include "launcher/record/record_internal.h"
+#include "pack/object/path.h"
+
+static int kept_path(const char *outputs, const char *id, char out[PATH_MAX]) {
+    return pd_fmt(out, PATH_MAX, "%s/.files/%.2s/%s", outputs, id, id);
+}
+
+/* --- keep --- */
+
+static int keep_contents(const char *outputs, const void *p, size_t n, char id[2 * OBJECT_ID + 1],
+                         struct pd_err *err) {
+    char path[PATH_MAX];
+    struct object_id hash;
+    object_id_of(&hash, p, n);
+    object_hex(&hash, id);
+    if (kept_path(outputs, id, path))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
+    if (!access(path, F_OK))
+        return 0;
+    *strrchr(path, '/') = 0;
+    int rc = pd_mkdirs(path, 0700, err);
+    kept_path(outputs, id, path);
+    return rc ? rc : pd_write_file_quick(path, p, n, 0600, err);
+}
+
+/* -1: the path is not UTF-8 text, or no memory. */
+static int put_entry(struct pd_buf *out, const struct scan_item *i, const char *id) {
+    static const char *const types[] = {
+        [MANIFEST_FILE] = "file", [MANIFEST_FOLDER] = "folder", [MANIFEST_LINK] = "link"};
+    json_t *o = json_pack("{s:s, s:s, s:i, s:I, s:I, s:s*, s:s*}", "path", i->path, "type",
+                          types[i->type], "mode", (int)i->mode, "mtime_ns", (json_int_t)i->mtime_ns,
+                          "size", (json_int_t)i->size, "id", *id ? id : NULL, "target",
+                          *i->target ? i->target : NULL);
+    char *text = o ? json_dumps(o, RECORD_LINE) : NULL;
+    if (text)
+        pd_put_fmt(out, "%s\n", text);
+    json_decref(o);
+    free(text);
+    return text ? 0 : -1;
+}
+
+struct keeping {
+    const char *outputs;
+    struct pd_buf lines;
+    uint8_t *buf;
+    uint64_t bytes;
+    int unlisted; /* an entry cannot be listed: then none is */
+};
+
+static int keep_all(struct keeping *k, const struct scan *s, struct pd_err *err) {
+    int rc = 0;
+    for (size_t i = 0; i < scan_n_items(s) && !rc; i++) {
+        struct scan_item item;
+        char id[2 * OBJECT_ID + 1] = "";
+        scan_item(s, i, &item);
+        if (!item.kept)
+            continue;
+        if (item.type == MANIFEST_FILE && item.size <= RECORD_FILE_MAX &&
+            k->bytes + item.size <= RECORD_FILES_MAX) {
+            k->bytes += item.size;
+            rc = scan_item_read(s, i, k->buf, (size_t)item.size, err);
+            if (!rc)
+                rc = keep_contents(k->outputs, k->buf, (size_t)item.size, id, err);
+        }
+        if (!rc && put_entry(&k->lines, &item, id))
+            k->unlisted = 1;
+    }
+    return rc;
+}
+
+int record_files_keep(const char *outputs, const char *dir, const struct scan *workspace,
+                      const struct scan *data, struct pd_err *err) {
+    char path[PATH_MAX];
+    struct keeping k = {.outputs = outputs};
+    if (scan_n_items(workspace) + (data ? scan_n_items(data) : 0) > RECORD_ENTRIES_MAX)
+        return 0;
+    if (!(k.buf = pd_malloc(RECORD_FILE_MAX)))
+        return pd_oom(err, "the files of a record");
+    pd_put_fmt(&k.lines, "{\"version\":%d}\n", RECORD_VERSION);
+    int rc = keep_all(&k, workspace, err);
+    if (!rc && data)
+        rc = keep_all(&k, data, err);
+    if (!rc && k.lines.failed)
+        rc = pd_oom(err, "the files of a record");
+    if (!rc && !k.unlisted && !(rc = record_path(dir, "workspace.jsonl", path, err)))
+        rc = pd_write_file_quick(path, k.lines.data, k.lines.len, 0600, err);
+    pd_buf_release(&k.lines);
+    free(k.buf);
+    return rc;
+}
+
+/* --- read --- */
+
+static const char *text_of(const json_t *o, const char *key) {
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+/* Entries that could leave the folder, or that no workspace has, are refused. */
+static void take_entry(void *arg, json_t *o) {
+    struct record_files *f = arg;
+    struct record_file e = {0};
+    struct object_id id;
+    char clean[PATH_MAX];
+    const char *path = text_of(o, "path"), *type = text_of(o, "type");
+    if (!*path) /* the version */
+        return;
+    e.type = !strcmp(type, "file")     ? MANIFEST_FILE
+             : !strcmp(type, "folder") ? MANIFEST_FOLDER
+                                       : MANIFEST_LINK;
+    e.mode = (unsigned)json_integer_value(json_object_get(o, "mode")) & 01777;
+    e.mtime_ns = json_integer_value(json_object_get(o, "mtime_ns"));
+    e.size = (uint64_t)json_integer_value(json_object_get(o, "size"));
+    if (pack_clean_path(path, clean, NULL) || strcmp(clean, path) ||
+        (e.type == MANIFEST_LINK && pack_check_link(path, text_of(o, "target"), NULL)) ||
+        (*text_of(o, "id") && pd_unhex(&id, sizeof id, text_of(o, "id"))) ||
+        pd_grow(f->v, f->cap, f->n + 1)) {
+        f->failed = 1;
+        return;
+    }
+    pd_fmt(e.id, sizeof e.id, "%s", text_of(o, "id"));
+    e.path = pd_strdup(path);
+    e.target = pd_strdup(text_of(o, "target"));
+    f->failed |= !e.path || !e.target;
+    f->v[f->n++] = e;
+}
+
+static int by_path(const void *a, const void *b) {
+    return strcmp(((const struct record_file *)a)->path, ((const struct record_file *)b)->path);
+}
+
+/* Folders are both in the workspace and among its data. */
+static void sort(struct record_files *f) {
+    size_t n = 0;
+    if (f->n)
+        qsort(f->v, f->n, sizeof *f->v, by_path);
+    for (size_t i = 0; i < f->n; i++) {
+        if (n && !strcmp(f->v[n - 1].path, f->v[i].path)) {
+            free(f->v[i].path);
+            free(f->v[i].target);
+        } else {
+            f->v[n++] = f->v[i];
+        }
+    }
+    f->n = n;
+}
+
+int record_files_read(struct record_files *out, const char *dir, struct pd_err *err) {
+    char path[PATH_MAX];
+    *out = (struct record_files){0};
+    int rc = record_path(dir, "workspace.jsonl", path, err);
+    if (!rc)
+        rc = record_each_line(path, NULL, take_entry, out, err);
+    if (!rc && out->failed)
+        rc = pd_fail(err, PD_EDATA, "%s: the list of files is damaged", path);
+    if (rc)
+        record_files_release(out);
+    else
+        sort(out);
+    return rc;
+}
+
+void record_files_release(struct record_files *f) {
+    for (size_t i = 0; i < f->n; i++) {
+        free(f->v[i].path);
+        free(f->v[i].target);
+    }
+    free(f->v);
+    *f = (struct record_files){0};
+}
+
+const struct record_file *record_files_find(const struct record_files *f, const char *path) {
+    const struct record_file key = {.path = (char *)(uintptr_t)path};
+    return f->n ? bsearch(&key, f->v, f->n, sizeof *f->v, by_path) : NULL;
+}
+
+int record_file_at_hand(const struct record_file *f, const char *outputs, const char *workspace,
+                        char path[PATH_MAX]) {
+    struct stat st;
+    if (*f->id)
+        return !kept_path(outputs, f->id, path) && !access(path, R_OK);
+    return workspace && !pd_fmt(path, PATH_MAX, "%s/%s", workspace, f->path) && !lstat(path, &st) &&
+           S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size &&
+           st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec == f->mtime_ns;
+}
+
+/* --- restore --- */
+
+static int copy(const char *from, const char *to, struct pd_err *err) {
+    enum { PART = 1 << 16 };
+    uint8_t part[PART];
+    ssize_t n = 0;
+    const int in = open(from, O_RDONLY | O_CLOEXEC),
+              out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int bad = in < 0 || out < 0;
+    while (!bad && (n = read(in, part, sizeof part)) > 0)
+        bad = pd_write_all(out, part, (size_t)n) != 0;
+    const int why = errno;
+    pd_close(in);
+    pd_close(out);
+    return bad || n < 0 ? pd_fail_errno(err, PD_EIO, why, "%s", to) : 0;
+}
+
+static int set_times(const struct record_file *f, const char *path, struct pd_err *err) {
+    const int64_t s = 1000000000;
+    const struct timespec t = {.tv_sec = f->mtime_ns / s, .tv_nsec = f->mtime_ns % s};
+    return (f->type != MANIFEST_LINK && chmod(path, f->mode)) ||
+                   utimensat(AT_FDCWD, path, (const struct timespec[]){t, t}, AT_SYMLINK_NOFOLLOW)
+               ? pd_fail_errno(err, PD_EIO, errno, "%s", path)
+               : 0;
+}
+
+static int restore(const struct record_file *f, const char *outputs, const char *workspace,
+                   const char *path, int *missing, struct pd_err *err) {
+    char from[PATH_MAX];
+    *missing = 0;
+    if (f->type == MANIFEST_FOLDER)
+        return pd_mkdirs(path, 0700, err);
+    if (f->type == MANIFEST_LINK)
+        return symlink(f->target, path) ? pd_fail_errno(err, PD_EIO, errno, "%s", path) : 0;
+    if (!record_file_at_hand(f, outputs, workspace, from)) {
+        *missing = 1;
+        return 0;
+    }
+    return copy(from, path, err);
+}
+
+int record_files_restore(const struct record_files *f, const char *outputs, const char *workspace,
+                         const char *to, size_t *n_missing, char missing[PATH_MAX],
+                         struct pd_err *err) {
+    char path[PATH_MAX];
+    int rc = pd_mkdirs(to, 0777, err), is_missing;
+    *n_missing = 0;
+    *missing = 0;
+    for (size_t i = 0; i < f->n && !rc; i++) {
+        if (pd_fmt(path, sizeof path, "%s/%s", to, f->v[i].path))
+            return pd_fail(err, PD_EUSAGE, "%s: the path is too long", to);
+        rc = restore(&f->v[i], outputs, workspace, path, &is_missing, err);
+        if (is_missing && !(*n_missing)++)
+            pd_fmt(missing, PATH_MAX, "%s", f->v[i].path);
+    }
+    for (size_t i = f->n; i-- > 0 && !rc;) { /* folders get their times after their contents */
+        struct stat st;
+        if (!pd_fmt(path, sizeof path, "%s/%s", to, f->v[i].path) && !lstat(path, &st))
+            rc = set_times(&f->v[i], path, err);
+    }
+    return rc;
+}
