@@ -76,10 +76,13 @@ int charts_draw(struct charts *c, int lines, struct pd_buf *out, struct pd_err *
                            .utf8 = !c->ascii && term_is_utf8(),
                            .colour = term_has_colour(STDOUT_FILENO),
                            .x_title = by_pass ? "pass" : "seconds"};
+    const int least = PLOT_LEAST_HEIGHT + (int)c->n;
+    while (lines && n > 1 && lines / n < least)
+        n--;
     if (lines && n && lines / n < s.height)
         s.height = lines / n;
-    for (size_t m = 0; m < c->n_metrics && !rc; m++)
-        if (charts_has_values(c, m))
+    for (size_t m = 0; m < c->n_metrics && n && !rc; m++)
+        if (charts_has_values(c, m) && n--)
             rc = draw_metric(c, m, by_pass, &s, out);
     return rc || out->failed ? pd_oom(err, "a picture") : 0;
 }

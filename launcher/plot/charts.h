@@ -25,6 +25,6 @@ void charts_release(struct charts *c);
 /* As curves_read, for all runs. */
 int charts_read(struct charts *c, int *more, struct pd_err *err);
 int charts_has_values(struct charts *c, size_t metric);
-/* Appends the pictures, in the width of stdout's terminal or COLUMNS. lines: all of them fit into
- * so many; 0: no limit. */
+/* Appends the pictures, in the width of stdout's terminal or COLUMNS. lines: as many pictures as
+ * fit into so many, at least one; 0: no limit. */
 int charts_draw(struct charts *c, int lines, struct pd_buf *out, struct pd_err *err);

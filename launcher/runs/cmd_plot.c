@@ -77,10 +77,20 @@ static void erase(const struct plot_cmd *p) {
         printf("\033[%zuA\r\033[J", up < most ? up : most);
 }
 
+/* Cuts what is more than the terminal has: a line that has scrolled out cannot be erased. */
+static void cut(struct pd_buf *b, int lines) {
+    for (size_t i = 0; i < b->len; i++)
+        if (b->data[i] == '\n' && !--lines)
+            b->len = i + 1;
+}
+
 static int show(struct plot_cmd *p, struct pd_err *err) {
     struct pd_buf b = {0};
     const int tty = p->follow && isatty(STDOUT_FILENO); /* all of it is on the terminal at once */
-    const int rc = charts_draw(&p->charts, tty ? term_height(STDOUT_FILENO) - 1 : 0, &b, err);
+    const int lines = tty ? term_height(STDOUT_FILENO) - 1 : 0;
+    const int rc = charts_draw(&p->charts, lines, &b, err);
+    if (lines)
+        cut(&b, lines);
     if (!b.len)
         pd_put_fmt(&b, "(no values yet)\n");
     if (!rc) {
