@@ -106,7 +106,8 @@ $(B)/%.o: %.c $(B)/flags
 
 # The page of `paddlectl report` has these files in it.
 DYGRAPHS ?= /usr/share/javascript/dygraphs
-$(B)/launcher/report/report_page.o: private CFLAGS_ALL += -DDYGRAPHS='"$(DYGRAPHS)"'
+DYGRAPHS_LICENCE ?= /usr/share/doc/libjs-dygraphs/copyright
+$(B)/launcher/report/report_page.o: private CFLAGS_ALL += -DDYGRAPHS='"$(DYGRAPHS)"' -DDYGRAPHS_LICENCE='"$(DYGRAPHS_LICENCE)"'
 $(B)/launcher/report/report_page.o: $(wildcard launcher/report/*.js launcher/report/*.css launcher/report/*.html) \
     $(DYGRAPHS)/dygraph.min.js
 

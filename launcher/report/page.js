@@ -227,9 +227,22 @@ const perTrainer = (job, ev, key, change) =>
       points: pairs(s, seconds, key).map(([x, y]) => [x, change ? change(y) : y]),
     }));
 
+// Seconds of passes as shares.
+const ofPasses = (job) =>
+  series(job, "pass").map((s) => {
+    const time = column(s, "seconds");
+    const cols = { t: column(s, "t") };
+    for (const part of PARTS)
+      cols[part] = column(s, part === "wait" ? "waited" : part).map((v, i) =>
+        isNumber(v) && time[i] > 0 ? v / time[i] : null,
+      );
+    return { cols };
+  });
+
 // The mean over trainers, on common times; shares that the record lacks are part of "other".
 function shares(job) {
-  const all = trainers(job).filter((s) => column(s, "wait").some(isNumber));
+  let all = trainers(job).filter((s) => column(s, "wait").some(isNumber));
+  if (!all.length) all = ofPasses(job); // each pass was shorter than the time between two events
   const keys = PARTS.filter((k) => all.some((s) => column(s, k).some(isNumber)));
   const times = all.flatMap(seconds).filter(isNumber);
   if (!times.length) return [];
@@ -300,6 +313,7 @@ function drawInside() {
     title: "Throughput per node",
     text: "Units per second of each trainer.",
     lines: perTrainer(job, "progress", "own_rate"),
+    empty: "Each pass was shorter than the time between two events.",
     y: plain,
     from0: true,
     smooth: true,

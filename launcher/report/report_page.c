@@ -10,6 +10,7 @@
 
 EMBED(report_library, DYGRAPHS "/dygraph.min.js");
 EMBED(report_library_css, DYGRAPHS "/dygraph.min.css");
+EMBED(report_licence, DYGRAPHS_LICENCE);
 EMBED(report_css, "launcher/report/page.css");
 EMBED(report_body, "launcher/report/page.html");
 EMBED(report_charts, "launcher/report/charts.js");
@@ -56,6 +57,8 @@ int report_page(struct pd_buf *out, const json_t *data, struct pd_err *err) {
     put_part(out, report_body, report_body_end);
     put_text(out, "<script type=\"application/json\" id=\"data\">");
     put_data(out, json);
+    put_text(out, "</script>\n<script type=\"text/plain\" id=\"licence-of-dygraphs\">\n");
+    put_part(out, report_licence, report_licence_end);
     put_text(out, "</script>\n<script>\n");
     put_part(out, report_library, report_library_end);
     put_text(out, "</script>\n<script>\n\"use strict\";\n");
