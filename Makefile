@@ -305,7 +305,7 @@ $(B)/NOTICES $(B)/NOTICES-static: Makefile $(B)/flags
 
 D := $(DESTDIR)
 install: all man $(B)/NOTICES
-	install -d $(addprefix $D$(PREFIX)/,bin include libexec/paddlectl share/doc/paddlectl share/paddlectl/python \
+	install -d $(addprefix $D$(PREFIX)/,bin include libexec/paddlectl share/doc/paddlectl share/paddlectl/python/paddle_ps \
 	    share/man/man1 share/man/man5) $D$(LIBDIR)/pkgconfig
 	install -m 755 $(B)/paddlectl $D$(PREFIX)/bin/
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $D$(PREFIX)/libexec/paddlectl/
@@ -318,7 +318,7 @@ install: all man $(B)/NOTICES
 	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lpaddle_ps' 'Cflags: -I$${includedir}' >$(B)/paddle_ps.pc
 	install -m 644 $(B)/paddle_ps.pc $D$(LIBDIR)/pkgconfig/
 	install -m 644 src/capi/paddle_ps.h $D$(PREFIX)/include/
-	install -m 644 src/capi/paddle_ps.py $D$(PREFIX)/share/paddlectl/python/
+	install -m 644 src/capi/python/paddle_ps/* $D$(PREFIX)/share/paddlectl/python/paddle_ps/
 	cp -R workspace_template conf $D$(PREFIX)/share/paddlectl/
 	chmod -R u=rwX,go=rX $D$(PREFIX)/share/paddlectl
 	install -m 644 $(MAN)/*.1 $D$(PREFIX)/share/man/man1/

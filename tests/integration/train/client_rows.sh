@@ -8,7 +8,7 @@
 /usr/bin/python3 -c 'import numpy' 2>/dev/null || skip "no /usr/bin/python3 with numpy"
 export XDG_CACHE_HOME=$TMP/cache PYTHONDONTWRITEBYTECODE=1
 cd "$TMP" || exit
-mkdir ws && cp "$TOP/src/capi/paddle_ps.py" "$BIN/libpaddle_ps.so.1" ws || die "no client library in $BIN"
+mkdir ws && cp -R "$TOP/src/capi/python/paddle_ps" ws && cp "$BIN/libpaddle_ps.so.1" ws/paddle_ps || die "no client library in $BIN"
 { local_nodes 2; cat; } >conf.ini <<END
 [job]
 job_dispatch_package = ws

@@ -2,8 +2,8 @@
 """paddle_ps - a Python program as a trainer of a paddlectl job. The parameter servers hold its
 parameters.
 
-One file that needs ctypes and numpy; copy it and libpaddle_ps.so.1 into your workspace. The methods
-are the functions of paddle_ps.h, which documents them (gradients are SUMS over the samples of the
+It needs ctypes and numpy; copy this folder, with libpaddle_ps.so.1 in it, into your workspace. The
+methods are the functions of paddle_ps.h, which documents them (gradients are SUMS over the samples of the
 step):
 
     ps = paddle_ps.join("optimizer=adagrad optimizer.learning_rate=0.05")
