@@ -3,7 +3,7 @@
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
 #   make SANITIZE=address,undefined | thread
-#   make test | soak | demo | bench | quality | goldens | docs | recording | man | deb | release |
+#   make test | soak | demo | bench | quality | goldens | docs | recording | man | deb | wheel | release |
 #   install PREFIX= LIBDIR= DESTDIR= | compile_commands.json
 
 CC      ?= gcc
@@ -360,6 +360,12 @@ deb: all
 	    DEBS='$(CURDIR)/build/deb' SOURCE_DATE_EPOCH=$(EPOCH) debian/rules binary >>../log 2>&1 || { tail -20 '$(CURDIR)/build/deb/log'; exit 1; }
 	@rm -rf build/deb/work && ls build/deb/*.deb
 .PHONY: deb
+
+# The Python package with its library; the tag of its name says the oldest glibc.
+wheel: $(CAPI_SO) $(B)/NOTICES
+	@rm -rf build/wheel
+	@SOURCE_DATE_EPOCH=$(EPOCH) packaging/wheel/build $(VERSION) $(CAPI_SO) $(B)/NOTICES build/wheel
+.PHONY: wheel
 
 clean:
 	rm -rf build compile_commands.json

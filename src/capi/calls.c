@@ -91,7 +91,8 @@ CAPI int paddle_ps_dense(paddle_ps *ps, const char *name, unsigned n_dims, const
     for (unsigned i = 0; i < n_dims; i++)
         n *= spec.shape[i] = shape[i]; /* if this overflows, the client refuses the shape */
     int id = ps_declare_dense(ps->client, &spec);
-    if (id >= 0 && append((void **)&ps->size, id, sizeof n, &n))
+    const struct capi_dense d = {.size = n};
+    if (id >= 0 && append((void **)&ps->dense, id, sizeof d, &d))
         return capi_fail(ps, PD_ENOMEM, "out of memory");
     if (id >= 0)
         ps->n_dense = id + 1;
@@ -114,7 +115,7 @@ CAPI int paddle_ps_table(paddle_ps *ps, const char *name, uint32_t dim, uint64_t
                                  .l1 = a.l1,
                                  .l2 = a.l2,
                                  .life = &a.life};
-    const struct capi_table t = {dim, pd_row_life_active(&a.life)};
+    const struct capi_table t = {.dim = dim, .life = pd_row_life_active(&a.life), .n_rows = n_rows};
     int id = ps_declare_table(ps->client, &spec);
     if (id >= 0 && append((void **)&ps->table, id, sizeof t, &t))
         return capi_fail(ps, PD_ENOMEM, "out of memory");
@@ -152,12 +153,37 @@ static int check_table(paddle_ps *ps, int table) {
 
 CAPI int paddle_ps_pull_dense(paddle_ps *ps, int id, float *out) {
     int rc = check_dense(ps, id);
-    return rc ? rc : capi_done(ps, ps_pull_dense(ps->client, id, out, ps->size[id]));
+    return rc ? rc : capi_done(ps, ps_pull_dense(ps->client, id, out, ps->dense[id].size));
+}
+
+/* The servers take one contribution of a trainer to a step, and would ignore a second one. */
+static int push_once(paddle_ps *ps, uint64_t *pushed, const char *what, int id) {
+    const uint64_t step = ps_step(ps->client);
+    if (*pushed == step + 1)
+        return capi_fail(ps, PD_EUSAGE,
+                         "%s %d was pushed twice in step %llu: push the sum of its gradients once",
+                         what, id, (unsigned long long)step);
+    *pushed = step + 1;
+    return 0;
 }
 
 CAPI int paddle_ps_push_dense(paddle_ps *ps, int id, const float *grad) {
     int rc = check_dense(ps, id);
-    return rc ? rc : capi_done(ps, ps_push_dense(ps->client, id, grad, ps->size[id]));
+    if (!rc)
+        rc = push_once(ps, &ps->dense[id].pushed, "dense parameter", id);
+    return rc ? rc : capi_done(ps, ps_push_dense(ps->client, id, grad, ps->dense[id].size));
+}
+
+/* The keys of one pull or push. NULL: the handle has the error. */
+static struct capi_rows *take_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids) {
+    const struct capi_table *t = &ps->table[table];
+    struct capi_rows *r = capi_rows_take(ps, n, ids, t->dim);
+    if (!r)
+        capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
+    else if (t->n_rows && r->key[r->n_keys - 1] >= t->n_rows)
+        capi_fail(ps, PD_EUSAGE, "id %llu of table %d, which was declared with %llu rows",
+                  (unsigned long long)r->key[r->n_keys - 1], table, (unsigned long long)t->n_rows);
+    return ps->err.code ? NULL : r;
 }
 
 CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, float *out,
@@ -165,9 +191,9 @@ CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t 
     int rc = check_table(ps, table);
     if (rc || !n)
         return rc;
-    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->table[table].dim);
+    struct capi_rows *r = take_rows(ps, table, n, ids);
     if (!r)
-        return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
+        return ps->err.code;
     rc = ps_pull_rows(ps->client, table, r->n_keys, r->key, r->value,
                       create ? PS_CREATE : PS_NO_CREATE);
     if (!rc)
@@ -177,9 +203,12 @@ CAPI int paddle_ps_pull_rows(paddle_ps *ps, int table, size_t n, const uint64_t 
 
 static int push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad,
                      const uint32_t *seen) {
-    struct capi_rows *r = capi_rows_take(ps, n, ids, ps->table[table].dim);
+    int rc = push_once(ps, &ps->table[table].pushed, "table", table);
+    if (rc)
+        return rc;
+    struct capi_rows *r = take_rows(ps, table, n, ids);
     if (!r)
-        return capi_fail(ps, PD_ENOMEM, "no memory for %zu rows of table %d", n, table);
+        return ps->err.code;
     memset(r->value, 0, r->n_keys * r->dim * sizeof *r->value);
     for (size_t i = 0; i < n; i++) {
         float *to = r->value + r->slot[i] * r->dim;

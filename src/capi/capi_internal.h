@@ -31,11 +31,15 @@ struct paddle_ps {
     struct pd_log log;
     struct pd_err err; /* the first error */
     uint8_t key[WIRE_KEY_BYTES];
-    uint64_t *size; /* [n_dense] values */
+    /* pushed: 1 + the step of the last push; 0: never */
+    struct capi_dense {
+        uint64_t size, pushed;
+    } * dense; /* [n_dense] */
     struct capi_table {
         uint32_t dim;
         int life; /* the table has admission or ageing */
-    } * table;    /* [n_tables] */
+        uint64_t n_rows, pushed;
+    } * table; /* [n_tables] */
     int n_dense, n_tables, started;
     uint64_t pass;
     struct capi_rows *pending, *idle; /* pending: until the next wait; idle: for reuse */

@@ -173,7 +173,7 @@ CAPI void paddle_ps_free(paddle_ps *ps) {
     ps_client_free(ps->client);
     capi_rows_release(ps);
     pd_options_release(&ps->options);
-    free(ps->size);
+    free(ps->dense);
     free(ps->table);
     explicit_bzero(ps->key, sizeof ps->key);
     free(ps);

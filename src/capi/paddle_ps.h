@@ -116,8 +116,8 @@ int paddle_ps_wait(paddle_ps *ps);
 /* Push the gradient of a dense parameter, at most once per parameter and step. Do not change `grad`
  * until the next paddle_ps_wait. */
 int paddle_ps_push_dense(paddle_ps *ps, int id, const float *grad);
-/* Push gradients of rows. Gradients of equal ids are added in their order. `ids` and `grad` are
- * copied. */
+/* Push gradients of rows, at most once per table and step. Gradients of equal ids are added in
+ * their order. `ids` and `grad` are copied. */
 int paddle_ps_push_rows(paddle_ps *ps, int table, size_t n, const uint64_t *ids, const float *grad);
 /* The same for a table with admission or ageing. seen[2 * i]: how often ids[i] was shown in this
  * trainer's samples of the step; seen[2 * i + 1]: how many of these were clicked. The numbers of

@@ -245,7 +245,42 @@ static void test_the_first_error_stays(void **state) {
     assert_non_null(strstr(paddle_ps_error(ps), "there is no table 1"));
     assert_int_equal(paddle_ps_wait(ps), PADDLE_PS_EUSAGE);
     paddle_ps_free(ps);
+
+    const uint64_t ids[2] = {10, 3};
+    ps = join();
+    t = paddle_ps_table(ps, "t", 2, 10, NULL);
+    assert_int_equal(paddle_ps_start(ps), 0);
+    assert_int_equal(paddle_ps_pull_rows(ps, t, 2, ids, v, 1), PADDLE_PS_EUSAGE);
+    assert_string_equal(paddle_ps_error(ps), "id 10 of table 0, which was declared with 10 rows");
+    paddle_ps_free(ps);
     paddle_ps_free(NULL);
+}
+
+/* The servers would ignore the second one: gradients were lost in silence. */
+static void test_a_step_has_one_push_of_each(void **state) {
+    (void)state;
+    const uint64_t shape[1] = {2}, ids[2] = {3, 5};
+    float v[4] = {1, 2, 3, 4}, got[4];
+    for (int twice = 0; twice < 3; twice++) {
+        paddle_ps *ps = join();
+        int w = paddle_ps_dense(ps, "w", 1, shape, NULL), t = paddle_ps_table(ps, "t", 2, 0, NULL);
+        assert_int_equal(paddle_ps_start(ps), 0);
+        for (int step = 0; step < 2; step++) {
+            assert_int_equal(paddle_ps_pull_rows(ps, t, 2, ids, got, 1), 0);
+            assert_int_equal(paddle_ps_wait(ps), 0);
+            assert_int_equal(paddle_ps_push_dense(ps, w, v), 0);
+            assert_int_equal(paddle_ps_push_rows(ps, t, 2, ids, v), 0);
+            if (step && twice) {
+                assert_int_equal(twice == 1 ? paddle_ps_push_dense(ps, w, v)
+                                            : paddle_ps_push_rows(ps, t, 1, ids + 1, v),
+                                 PADDLE_PS_EUSAGE);
+                assert_non_null(strstr(paddle_ps_error(ps), "was pushed twice in step 1"));
+                break;
+            }
+            assert_int_equal(paddle_ps_step_end(ps, 1, NULL, 0), 0);
+        }
+        paddle_ps_free(ps);
+    }
 }
 
 int main(void) {
@@ -254,6 +289,7 @@ int main(void) {
         cmocka_unit_test(test_many_ids_against_one_pull_of_each),
         cmocka_unit_test(test_dense_sums_and_saving),
         cmocka_unit_test(test_rows_are_admitted_and_go),
+        cmocka_unit_test(test_a_step_has_one_push_of_each),
         cmocka_unit_test(test_settings_that_are_wrong),
         cmocka_unit_test(test_the_first_error_stays),
     };
