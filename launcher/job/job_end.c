@@ -281,5 +281,7 @@ int job_conclude(struct job *j) {
     pd_buf_release(&b);
     if (j->record)
         job_record_end(j, status, status_word(j, status));
+    if ((j->ran || j->joined) && !job_goes_on(j, status_word(j, status)))
+        job_on_end(j, status, status_word(j, status));
     return status;
 }

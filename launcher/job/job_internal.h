@@ -385,6 +385,8 @@ void watch_event(struct job *j, json_t *o); /* --json: print `o` (stolen) with t
 void job_record_begin(struct job *j); /* the processes are about to start */
 void job_record_join(struct job *j);  /* attach: continue the record, if this machine has it */
 void job_record_end(struct job *j, int status, const char *state);
+int job_goes_on(const struct job *j, const char *state);       /* perhaps, without this paddlectl */
+void job_on_end(struct job *j, int status, const char *state); /* runs the user's command on_end */
 
 /* job_end.c */
 int job_conclude(struct job *j); /* print the final report; returns the exit status */

@@ -157,8 +157,7 @@ void job_record_join(struct job *j) {
         warn(j, &err);
 }
 
-/* The job may go on without this paddlectl. */
-static int goes_on(const struct job *j, const char *state) {
+int job_goes_on(const struct job *j, const char *state) {
     return j->left || !strcmp(state, "running") ||
            ((j->joined || j->demoted) && !j->failed && !j->stopped && !j->knows_saved);
 }
@@ -170,7 +169,7 @@ void job_record_end(struct job *j, int status, const char *state) {
         if (*j->nodes[i].lost)
             json_object_set_new(lost, j->nodes[i].host->label, text_of(j->nodes[i].lost));
     json_t *end =
-        goes_on(j, state)
+        job_goes_on(j, state)
             ? json_pack("{s:s}", "state", "detached")
             : json_pack("{s:s, s:i, s:I, s:f, s:o, s:O*, s:O*, s:O?, s:I, s:O}", "state", state,
                         "exit_status", status, "ended_ms", (json_int_t)(pd_wall_us() / 1000),

@@ -111,6 +111,11 @@ static const struct pd_option table[] = {
      "folder that is already on the nodes, used instead of a package"},
     {"job", "outputs", PD_PATH, F(outputs), PD_LAUNCHER, "output", 0, 0, 0, "",
      "local folder for results: the job's output folder is fetched into OUTPUTS/<job id>/"},
+    {"job", "on_end", PD_STR, F(on_end), PD_LAUNCHER, "", 0, 0, 0, "",
+     "command that paddlectl runs once on this machine when the job has ended, in any way; "
+     "PADDLE_JOB_* tell it job, state and metrics"},
+    {"job", "on_end_timeout", PD_F64, F(on_end_timeout), PD_LAUNCHER, "60", 0.1, 3600, 0, "s",
+     "time limit for on_end"},
     {"job", "trainer_command", PD_STR, F(trainer_command), PD_LAUNCHER, "", 0, 0, 0, "",
      "command that runs instead of the built-in trainer"},
     {"job", "pserver_command", PD_STR, F(pserver_command), PD_LAUNCHER, "", 0, 0, 0, "",

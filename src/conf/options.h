@@ -120,6 +120,8 @@ struct pd_options {
     /* [job] */
     char *job_name;
     char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
+    char *on_end;
+    double on_end_timeout;
     double attach_lease, detach_lease, silence_timeout; /* seconds */
     int64_t min_nodes, job_save_on_stop;
     int64_t bind;                              /* index of the choice */
