@@ -73,6 +73,12 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
     d.shards = (uint32_t)shards;
     if ((rc = data_prepare(&d, &c, err)))
         return rc;
+    if (!g->dict && c.train_unknown > c.train_words / 2)
+        fprintf(stderr,
+                "paddlectl: %.0f %% of the training words are unknown, since they occur fewer than "
+                "%llu times: give a smaller --min_word_freq\n",
+                100.0 * (double)c.train_unknown / (double)c.train_words,
+                (unsigned long long)d.min_word_freq);
     const struct cmd_count counts[] = {
         {"lines", c.lines},
         {"words", c.words},

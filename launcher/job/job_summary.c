@@ -73,14 +73,20 @@ static int can_resume(const struct job *j) {
     return !has_own_programs(j) && !j->no_state && !saved_name_parse(output_name(j->saved), &n);
 }
 
-/* ", FOLDER" or ", not saved" about the model of a pass. It was saved beside the last model. */
-static void put_saved_pass(const struct job *j, long long pass, struct pd_buf *b) {
+/* ", FOLDER" or ", not saved" about the model of a pass. It was saved beside the last model. `by`:
+ * the value that makes it the best. */
+static void put_saved_pass(const struct job *j, long long pass, const char *by, struct pd_buf *b) {
     const char *last = output_name(j->saved);
     char name[sizeof j->saved + 40], folder[PATH_MAX];
     if (!j->fetched || (*j->saved ? !*last : has_own_programs(j)))
         return;
     pd_fmt(name, sizeof name, "%.*spass-%05lld", (int)(last_name(last) - last), last, pass);
-    pd_put_fmt(b, ", %s", local_model(j, name, folder) ? folder : "not saved");
+    if (local_model(j, name, folder))
+        pd_put_fmt(b, ", %s", folder);
+    else if (has_own_programs(j))
+        pd_put_fmt(b, ", not saved");
+    else
+        pd_put_fmt(b, ", not saved (--keep_best=test.%s saves it)", by);
 }
 
 static void put_best(const struct job *j, struct pd_buf *b) {
@@ -89,7 +95,8 @@ static void put_best(const struct job *j, struct pd_buf *b) {
         return;
     pd_put_fmt(b, "paddlectl | best %s:", pd_starts_with(when, "after ") ? when + 6 : when);
     put_number(b, " ", text_of(j->best, "by"), json_object_get(j->best, "value"));
-    put_saved_pass(j, (long long)json_integer_value(json_object_get(j->best, "pass")), b);
+    put_saved_pass(j, (long long)json_integer_value(json_object_get(j->best, "pass")),
+                   text_of(j->best, "by"), b);
     pd_put_u8(b, '\n');
 }
 

@@ -235,5 +235,12 @@ format is libsvm, but train.ini says csv|--format=libsvm --config=train.ini peop
 encode must be text, index or hash|--format=criteo --encode=numbers day_1
 no file matches|--format=criteo --test=nofile* day_1
 ROWS
+# --- a text whose words are too rare for the dictionary: the counts alone are easily overlooked
+printf 'the cat sat on the mat\nthe dog sat on the log\n' >rare.txt
+expect 0 "$ctl" prepare --format=lines --min_word_freq=3 --holdout=0 --out=rare rare.txt
+has "67 % of the training words are unknown, since they occur fewer than 3 times: give a smaller --min_word_freq"
+expect 0 "$ctl" prepare --format=lines --min_word_freq=2 --holdout=0 --out=common rare.txt
+has_not "unknown, since"
+
 [ ! -e never/train_data_dir/train.txt-00000 ] || die "a refused prepare has written"
 exit 0

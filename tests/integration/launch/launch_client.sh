@@ -42,7 +42,7 @@ for n in 0 1 2; do
 done
 [ "$(cat output/latest/m/a output/latest/m/b output/latest/both)" = "01x" ] || die "outputs: $(find output)"
 [[ $(readlink output/latest) =~ ^JOB[0-9]{14}-[0-9a-f]{4}$ ]] || die "latest: $(readlink output/latest)"
-[ "$(find output -name '.*' | wc -l)" = 0 ] || die "something is left in output: $(find output)"
+[ "$(find output -name '.*' ! -name .files | wc -l)" = 0 ] || die "something is left in output: $(find output)"
 
 # --- one node fails before the start, at any step: it is named, the job does not run, the others are told to forget it
 for step in DS_BEGIN DS_SOURCE JOB_SETUP; do
@@ -218,7 +218,7 @@ has "was stopped"
 only_records() { # of runs (docs/records.md)
     local left
     left=$(find output -mindepth 1 ! -path 'output/.*' ! -name 'JOB*' ! -path 'output/JOB*/run.json' \
-        ! -path 'output/JOB*/metrics.jsonl' ! -path 'output/JOB*/conf.ini')
+        ! -path 'output/JOB*/metrics.jsonl' ! -path 'output/JOB*/conf.ini' ! -path 'output/JOB*/workspace.jsonl')
     [ -z "$left" ] || die "left: $left"
 }
 

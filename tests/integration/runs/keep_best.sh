@@ -151,6 +151,20 @@ grep -q "Restarted: resuming in pass" lost.log || die "$(cat lost.log)"
 grep -q "Early stopping: test.cost has not been better than [0-9.]* (pass $((n + 1))/12) for 2 passes" lost.log || die "$(tail -n 3 lost.log)"
 [ "$(digest lost/$last)" = "$(digest four/$last)" ] || die "another model after the loss of a trainer"
 
+# --- paddlectl names the best pass by the same value, says how to keep it, and brings its model
+ctl=$BIN/paddlectl
+mkdir ws && cp -R train test train.ini ws
+printf '%s\n' '[cluster]' 'hosts = local*2' "root_dir = $TMP/node%n" 'port = 0' '[job]' 'job_dispatch_package = ws' >conf.ini
+expect 0 "$ctl" run --outputs=not
+has ", not saved (--keep_best=test.auc saves it)"
+expect 0 "$ctl" run --outputs=kept --keep_best=test.cost --early_stopping_passes=2
+has "paddlectl | best pass $((n + 1))/12: cost "
+has ", kept/$(readlink kept/latest)/$want"
+[ -s "kept/latest/$want/manifest.json" ] || die "the best model did not come: $(ls kept/latest)"
+rm -r kept
+expect 0 "$ctl" fetch --outputs=kept --pass=best
+[ -s "kept/latest/$want/manifest.json" ] || die "fetch --pass=best: $(ls kept/*)"
+
 # --- mistakes
 refused() { # refused TEXT OPTION...
     local text=$1
