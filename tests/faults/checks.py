@@ -87,8 +87,8 @@ def nothing_stays(s):
     yield from left
     if not left:
         yield from (f"a port is open: {p}" for p in s.cluster.open_ports())
-    here = glob.glob(f"{s.dir}/tmp/*") + glob.glob(f"{s.dir}/output/.*") + \
-        glob.glob(f"{s.dir}/output/JOB*/.*")
+    here = glob.glob(f"{s.dir}/tmp/*") + glob.glob(f"{s.dir}/output/JOB*/.*") + \
+        [f for f in glob.glob(f"{s.dir}/output/.*") if os.path.basename(f) != ".files"]
     if s.status is not None and s.status >= 0:
         yield from (f"a temporary file: {f}" for f in here)
     for host in range(N_HOSTS):
