@@ -26,7 +26,6 @@ const last = (values) => {
 };
 const label = (job) => (job.run.name ? job.run.name + " (" + job.job.slice(-4) + ")" : job.job);
 const trainerName = (s) => "trainer " + s.rank + (s.host ? ", " + s.host : "");
-const serverName = (s) => "pserver " + s.rank + (s.host ? ", " + s.host : "");
 
 function pairs(s, x, y) {
   const xs = typeof x === "function" ? x(s) : column(s, x),
@@ -287,18 +286,16 @@ function rates(job, key) {
   });
 }
 
-function tables(job, what) {
-  const out = [];
-  for (const s of series(job, "tables"))
-    for (const key of Object.keys(s.cols))
-      if (key.startsWith(what + "."))
-        out.push({
-          name: key.slice(what.length + 1) + ", " + serverName(s),
-          color: color(out.length),
-          dashed: out.length >= 8,
-          points: pairs(s, seconds, key),
-        });
-  return out;
+function tables(job) {
+  const pass = chief(job, "pass");
+  return Object.keys(pass ? pass.cols : {})
+    .filter((key) => key.startsWith("rows."))
+    .map((key, i) => ({
+      name: key.slice(5),
+      color: color(i),
+      dashed: i >= 8,
+      points: pairs(pass, seconds, key),
+    }));
 }
 
 function drawInside() {
@@ -352,25 +349,19 @@ function drawInside() {
     y: (v) => bytes(v) + "/s",
     from0: true,
   });
-  const servers = series(job, "tables").map((s, i) => ({
-    name: serverName(s),
-    color: color(i + 3),
-    dashed: true,
-    points: pairs(s, seconds, "peak_memory"),
-  }));
   add({
     id: "memory",
     title: "Memory",
-    text: "The most that each process has used until then.",
-    lines: [...perTrainer(job, "pass", "peak_memory"), ...servers],
+    text: "The most that each trainer has used until then.",
+    lines: perTrainer(job, "pass", "peak_memory"),
     y: bytes,
     from0: true,
   });
   add({
     id: "tables",
     title: "Table growth",
-    text: "Rows of each table.",
-    lines: tables(job, "rows"),
+    text: "Rows of each table, on all servers.",
+    lines: tables(job),
     y: plain,
     from0: true,
     empty: "No growth of tables is recorded in this run.",

@@ -19,7 +19,7 @@ struct report_many {
     size_t n, cap;
 };
 
-/* 1: the event's numbers are a series: progress, pass, test, tables. */
+/* 1: the event's numbers are a series: progress, pass, test. */
 int report_series_takes(const char *ev);
 /* First every event is counted, then every event is added. Each series gets at most `max` points:
  * a point stands for several events in a row, and has the mean of progress, the last of others. */

@@ -20,8 +20,7 @@ struct report_series {
 };
 
 int report_series_takes(const char *ev) {
-    return !strcmp(ev, "progress") || !strcmp(ev, "pass") || !strcmp(ev, "test") ||
-           !strcmp(ev, "tables");
+    return !strcmp(ev, "progress") || !strcmp(ev, "pass") || !strcmp(ev, "test");
 }
 
 static const char *text_of(const json_t *o, const char *key) {
@@ -129,7 +128,7 @@ int report_series_add(struct report_many *m, const json_t *event, json_int_t t0,
             skip |= !strcmp(key, skipped[i]);
         if (json_is_number(v) && !skip)
             add_number(s, key, json_number_value(v));
-        else if (json_is_object(v)) /* metrics, tables */
+        else if (json_is_object(v)) /* metrics, rows */
             json_object_foreach (v, name, inner)
                 if (json_is_number(inner) && !pd_fmt(full, sizeof full, "%.60s.%.60s", key, name))
                     add_number(s, full, json_number_value(inner));

@@ -217,10 +217,33 @@ static void put_metrics(const struct nn_eval *eval, const char *before, char *ou
     }
 }
 
+enum { ROWS_TEXT = 600 };
+
+/* ,"rows":{"emb.w":30512}; whole members only, as many as there is room for. */
+static void put_rows(const struct ps_client *c, char out[ROWS_TEXT]) {
+    uint64_t rows;
+    size_t n = 0;
+    const char *name;
+    *out = 0;
+    for (uint32_t i = 0; (name = ps_pass_rows(c, i, &rows)); i++) {
+        const size_t room = ROWS_TEXT - 1 - n; /* for the last brace */
+        const size_t more =
+            (size_t)snprintf(out + n, room, "%s\"%s\":%llu", n ? "," : ",\"rows\":{", name,
+                             (unsigned long long)rows);
+        if (more >= room)
+            break;
+        n += more;
+    }
+    if (n)
+        memcpy(out + n, "}", 2);
+    else
+        *out = 0;
+}
+
 /* The event "pass": trainer 0 has the figures of the job, each trainer its own. */
 static void write_pass(const struct train_report *r, const struct nn_eval *eval, int cut) {
     char job[200] = "", cost[40] = "", metrics[sizeof r->test_metrics] = "", bytes[100] = "",
-         parts[PARTS_TEXT];
+         parts[PARTS_TEXT], rows[ROWS_TEXT] = "";
     struct ps_client_stats st = {0};
     if (r->event_fd < 0)
         return;
@@ -236,15 +259,17 @@ static void write_pass(const struct train_report *r, const struct nn_eval *eval,
         if (r->samples && isfinite(r->cost))
             snprintf(cost, sizeof cost, ",\"cost\":%.6g", r->cost / (double)r->samples);
         put_metrics(eval, "", metrics, sizeof metrics);
+        if (r->client)
+            put_rows(r->client, rows);
     }
     put_parts(r->pass_part_ns, 1e9, parts);
     put_event(r, "pass",
               "\"pass\":%llu,\"num_passes\":%llu,\"complete\":%s,\"seconds\":%.3f,\"waited\":%.3f,"
-              "\"peak_memory\":%llu%s%s%s%s%s%s%s",
+              "\"peak_memory\":%llu%s%s%s%s%s%s%s%s",
               (unsigned long long)r->pass, (unsigned long long)r->n_passes, cut ? "false" : "true",
               train_report_seconds(r), (double)r->pass_waited_ns * 1e-9,
               (unsigned long long)pd_peak_memory(), parts, bytes, job, cost,
-              *metrics ? ",\"metrics\":{" : "", metrics, *metrics ? "}" : "");
+              *metrics ? ",\"metrics\":{" : "", metrics, *metrics ? "}" : "", rows);
 }
 
 void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples,

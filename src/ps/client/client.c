@@ -344,6 +344,7 @@ void ps_client_free(struct ps_client *c) {
     client_links_release(c);
     client_step_release(c); /* after the loop: buffers are released when their connections close */
     client_save_release(c);
+    free(c->pass_rows);
     ps_shard_free(c->shard);
     net_region_free(c->region);
     geo_free(c);

@@ -194,8 +194,10 @@ struct ps_client {
     uint64_t step, pass, pass_step;
     uint32_t pass_answers;
     struct ps_dropped pass_dropped;
-    int greeted; /* 1: a thread has answered the declaration */
-    int resumed; /* 1: this process took the place of a lost one */
+    uint64_t *pass_rows;   /* [n_sparse], sums over the threads; NULL before the first pass ends */
+    uint32_t pass_rows_of; /* threads that have told theirs */
+    int greeted;           /* 1: a thread has answered the declaration */
+    int resumed;           /* 1: this process took the place of a lost one */
     uint64_t
         before_ms[2]; /* resumed: age of the first dense thread's pass; duration of its last pass */
     struct ps_pass_sums before[2]; /* and the sums of its pass and of its last pass */

@@ -16,6 +16,7 @@ int client_ready_for(struct ps_client *c, const char *what) {
 static int done_pass(struct ps_client *c, struct pending_request *r, const struct answer *a,
                      struct pd_err *err) {
     struct ps_msg_pass_ended m;
+    struct pd_reader rows;
     (void)r;
     if (ps_get_pass_ended(&a->body, &m, err))
         return err->code;
@@ -25,6 +26,12 @@ static int done_pass(struct ps_client *c, struct pending_request *r, const struc
                        (unsigned long long)c->pass_step);
     c->pass_step = m.step;
     c->pass_answers++;
+    if (m.n_tables && m.n_tables != c->decl.n_sparse)
+        return pd_fail(err, PD_EPROTO, "a malformed answer");
+    pd_reader_init(&rows, m.rows, m.n_tables * sizeof(uint64_t));
+    for (uint32_t i = 0; i < m.n_tables; i++)
+        c->pass_rows[i] += pd_get_u64(&rows);
+    c->pass_rows_of += m.n_tables > 0;
     c->pass_dropped.given += m.given;
     c->pass_dropped.dropped += m.dropped;
     a->link->applied = m.step;
@@ -35,7 +42,12 @@ static int done_pass(struct ps_client *c, struct pending_request *r, const struc
 int ps_pass_end(struct ps_client *c) {
     if (client_ready_for(c, "ps_pass_end") || (c->geo && geo_pass_end(c)))
         return c->err.code;
-    c->pass_answers = 0;
+    if (!c->pass_rows && c->decl.n_sparse &&
+        !(c->pass_rows = pd_calloc(c->decl.n_sparse, sizeof *c->pass_rows)))
+        return client_fail(c, PD_ENOMEM, "out of memory for the end of a pass");
+    for (uint32_t i = 0; i < c->decl.n_sparse; i++)
+        c->pass_rows[i] = 0;
+    c->pass_answers = c->pass_rows_of = 0;
     c->pass_dropped = (struct ps_dropped){0};
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
         if (c->pass < c->links[i]->from_pass) { /* the pass is over on that thread, and its step is
@@ -60,6 +72,13 @@ int ps_pass_end(struct ps_client *c) {
 }
 
 const struct ps_dropped *ps_pass_dropped(const struct ps_client *c) { return &c->pass_dropped; }
+
+const char *ps_pass_rows(const struct ps_client *c, uint32_t table, uint64_t *rows) {
+    if (table >= c->decl.n_sparse || !c->n_links || c->pass_rows_of != c->n_links)
+        return NULL;
+    *rows = c->pass_rows[table];
+    return c->decl.sparse[table].name;
+}
 
 /* --- files of the pass --- */
 

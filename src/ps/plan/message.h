@@ -260,7 +260,9 @@ struct ps_segment_head {
     F(u64, step, PS_ANY64)                                                          \
     F(u64, pass, PS_ANY64)    /* number of passes ended */                          \
     F(u64, given, PS_ANY64)   /* contributions to this thread, without a barrier */ \
-    F(u64, dropped, PS_ANY64) /* contributions dropped as too old */
+    F(u64, dropped, PS_ANY64) /* contributions dropped as too old */                \
+    F(u32, n_tables, PS_PARAMS_MAX)                                                 \
+    F(u64_bytes, rows, n_tables) /* rows of each table in this thread */
 
 #define PS_FIELDS_reduced(F) F(rest, sums, PS_REDUCE_MAX)
 

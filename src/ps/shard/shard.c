@@ -275,12 +275,18 @@ static void end_pass(struct ps_shard *s) {
     }
     shard_forget_reduced(s);
     s->stats.progress++;
+    struct pd_buf rows = {0};
+    for (uint32_t i = 0; i < s->params.decl.n_sparse; i++)
+        pd_put_u64(&rows, s->params.tables ? ps_table_rows(s->params.tables[i]) : 0);
     const struct ps_msg_pass_ended ended = {.step = s->barrier.step,
                                             .pass = s->barrier.pass,
                                             .given = s->barrier.pass_given,
-                                            .dropped = s->barrier.pass_lagged};
+                                            .dropped = s->barrier.pass_lagged,
+                                            .n_tables = rows.failed ? 0 : s->params.decl.n_sparse,
+                                            .rows = rows.data};
     struct ps_body b = shard_body(s);
     ps_put_pass_ended(&b, &ended);
+    pd_buf_release(&rows);
     s->barrier.pass_given = s->barrier.pass_lagged = 0;
     for (uint32_t i = 0; i < s->barrier.n_joined; i++) {
         struct shard_member *m = &s->barrier.members[s->barrier.order[i]];

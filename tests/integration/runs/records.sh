@@ -48,6 +48,12 @@ passes = [e for e in events if e["ev"] == "pass" and e["rank"] == 0]
 assert [e["pass"] for e in passes] == [0, 1, 2] and all(e["complete"] for e in passes)
 assert all(e["peak_memory"] > 1e6 and e["sent"] > 0 and e["received"] > 0 and e["seconds"] > 0 for e in passes)
 assert {e["node"] for e in events if e["ev"] == "pass"} == {0, 1}
+assert all(0 < e["rows"]["e.w"] <= 300 for e in passes) # the vocabulary
+parts = [sum(e[k] for k in ("waited", "read", "forward", "backward", "push", "pull")) / e["seconds"] for e in passes]
+assert all(0.1 < p < 1.05 for p in parts), parts
+model, = [e for e in events if e["ev"] == "model"]
+assert [n["name"] for n in model["nodes"]] == ["x", "y", "e", "p", "c"], model
+assert model["nodes"][3]["in"] == ["e"] and model["nodes"][3]["flops"] == 2 * 8 * 300 == model["flops"], model
 assert [e["host"] for e in passes] == ["local.0"] * 3
 assert {"pservers", "trainers"} <= {e["state"] for e in events if e["ev"] == "state"}
 assert [e["path"] for e in events if e["ev"] == "saved"][-1] == "output/pass-00002"
