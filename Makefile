@@ -304,9 +304,10 @@ $(B)/NOTICES $(B)/NOTICES-static: Makefile $(B)/flags
 	    printf '\n==== %s\n\n' $$p && cat /usr/share/doc/$$p/copyright || exit 1; done >>$@
 
 D := $(DESTDIR)
+PYTHONDIR = $(PREFIX)/share/paddlectl/python
 install: all man $(B)/NOTICES
-	install -d $(addprefix $D$(PREFIX)/,bin include libexec/paddlectl share/doc/paddlectl share/paddlectl/python/paddle_ps \
-	    share/man/man1 share/man/man5) $D$(LIBDIR)/pkgconfig
+	install -d $(addprefix $D$(PREFIX)/,bin include libexec/paddlectl share/doc/paddlectl share/paddlectl \
+	    share/man/man1 share/man/man5) $D$(LIBDIR)/pkgconfig $D$(PYTHONDIR)/paddle_ps
 	install -m 755 $(B)/paddlectl $D$(PREFIX)/bin/
 	install -m 755 $(B)/paddle_agent $(B)/paddle_worker $D$(PREFIX)/libexec/paddlectl/
 	ln -sfn ../libexec/paddlectl/paddle_worker $D$(PREFIX)/bin/paddle_worker
@@ -314,11 +315,11 @@ install: all man $(B)/NOTICES
 	install -m 644 $(CAPI_SO) $D$(LIBDIR)/
 	ln -sfn libpaddle_ps.so.1 $D$(LIBDIR)/libpaddle_ps.so
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$${prefix}/include' \
-	    'pythondir=$${prefix}/share/paddlectl/python' '' 'Name: paddle_ps' 'Description: client of paddlectl parameter servers' \
+	    'pythondir=$(PYTHONDIR)' '' 'Name: paddle_ps' 'Description: client of paddlectl parameter servers' \
 	    'Version: $(VERSION)' 'Libs: -L$${libdir} -lpaddle_ps' 'Cflags: -I$${includedir}' >$(B)/paddle_ps.pc
 	install -m 644 $(B)/paddle_ps.pc $D$(LIBDIR)/pkgconfig/
 	install -m 644 src/capi/paddle_ps.h $D$(PREFIX)/include/
-	install -m 644 src/capi/python/paddle_ps/* $D$(PREFIX)/share/paddlectl/python/paddle_ps/
+	install -m 644 src/capi/python/paddle_ps/*.py src/capi/python/paddle_ps/py.typed $D$(PYTHONDIR)/paddle_ps/
 	cp -R workspace_template conf $D$(PREFIX)/share/paddlectl/
 	chmod -R u=rwX,go=rX $D$(PREFIX)/share/paddlectl
 	install -m 644 $(MAN)/*.1 $D$(PREFIX)/share/man/man1/
@@ -356,6 +357,7 @@ deb: all
 	@printf 'paddlectl (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md of the sources.\n\n -- %s  %s\n' '$(VERSION)' \
 	    "$$(sed -n 's/^Maintainer: //p' packaging/debian/control)" "$$(LC_ALL=C date -u -R -d @$(EPOCH))" >build/deb/work/debian/changelog
 	@$(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/build/deb/work/debian/tmp' PREFIX=/usr \
+	    PYTHONDIR=/usr/lib/python3/dist-packages \
 	    LIBDIR=/usr/lib/$$(dpkg-architecture -qDEB_HOST_MULTIARCH) >build/deb/log 2>&1 && cd build/deb/work && \
 	    DEBS='$(CURDIR)/build/deb' SOURCE_DATE_EPOCH=$(EPOCH) debian/rules binary >>../log 2>&1 || { tail -20 '$(CURDIR)/build/deb/log'; exit 1; }
 	@rm -rf build/deb/work && ls build/deb/*.deb

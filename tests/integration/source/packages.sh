@@ -12,7 +12,7 @@ make -s -C "$TOP" deb >"$TMP/make.log" 2>&1 || die "make deb: $(tail -20 "$TMP/m
 mkdir "$TMP/debs" "$TMP/later" && cp "$TOP"/build/deb/*.deb "$TMP/debs"
 cd "$TMP" || exit 1
 version=$("$BIN/paddlectl" --version) version=${version#* }
-[ "$(ls debs | sed 's/_.*//' | paste -sd' ')" = "libpaddle-ps-dev libpaddle-ps1 paddle-worker paddlectl" ] ||
+[ "$(ls debs | sed 's/_.*//' | paste -sd' ')" = "libpaddle-ps-dev libpaddle-ps1 paddle-worker paddlectl python3-paddle-ps" ] ||
     die "other packages: $(ls debs)"
 if command -v lintian >/dev/null; then
     OUT=$(lintian --tag-display-limit 0 --fail-on error,warning ${UID:+$([ "$UID" != 0 ] || echo --allow-root)} debs/*.deb 2>&1) ||
@@ -41,7 +41,7 @@ grep -qx 'libpaddle_ps.so.1 libpaddle-ps1 #MINVER#' control/symbols || die "$(he
     die "paddlectl depends on: $(dpkg-deb -f debs/paddlectl_*.deb Depends)"
 
 # --- installed, used, upgraded, removed
-names="libpaddle-ps-dev libpaddle-ps1 paddle-worker paddlectl"
+names="libpaddle-ps-dev libpaddle-ps1 paddle-worker paddlectl python3-paddle-ps"
 if [ -n "${HERE:-}" ]; then
     root=''
     install_debs() { DEBIAN_FRONTEND=noninteractive apt-get -y -q install "$@" >apt.log 2>&1 || die "$(cat apt.log)"; }
@@ -81,6 +81,13 @@ use() {
     flags=$(PKG_CONFIG_PATH=$pc PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 \
         PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config --cflags --libs paddle_ps) || die "pkg-config"
     ${CC:-gcc} own.c -o own $flags && LD_LIBRARY_PATH=$dir ./own || die "a program with libpaddle-ps-dev: $flags"
+    if /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+        OUT=$(env -u PADDLE_PS_LIBRARY PYTHONPATH="${root:+$root/usr/lib/python3/dist-packages}" LD_LIBRARY_PATH="${root:+$dir}" \
+            PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c 'import paddle_ps; print(paddle_ps.__file__)') || die "import paddle_ps"
+        [ "$OUT" = "$root/usr/lib/python3/dist-packages/paddle_ps/__init__.py" ] || die "another paddle_ps: $OUT"
+    else
+        echo "skipped: import paddle_ps: no numpy here"
+    fi
     [ "$(readlink "$root/usr/bin/paddle_worker")" = ../libexec/paddlectl/paddle_worker ] || die "paddle_worker"
     cmp <(zstd -dcq "$root/usr/libexec/paddlectl/paddle_worker.zst") "$root/usr/libexec/paddlectl/paddle_worker" ||
         die "the packed worker is another program"
