@@ -8,9 +8,7 @@
 #include "agent/core/result.h"
 #include "wire/msg.h"
 
-/* After a lease has expired the processes get LEASE_GRACE_MS, so that the job is over within two
- * seconds. */
-enum { BYE_GRACE_MS = 1000, LEASE_GRACE_MS = 1000, LOG_TURN_MS = 5, TAKE_OVER_MS = 15000 };
+enum { BYE_GRACE_MS = 1000, LOG_TURN_MS = 5, TAKE_OVER_MS = 15000 };
 
 struct ag_job_post {
     struct ag_job_post *next;
@@ -490,8 +488,7 @@ void ag_job_bye(struct ag_job *j, int abandon, int detach) {
 
 static void end_by_lease(struct ag_job *j, const char *reason) {
     j->lease_over = 1;
-    ag_job_end(j, j->spec.job.grace_ms < LEASE_GRACE_MS ? j->spec.job.grace_ms : LEASE_GRACE_MS, "",
-               reason);
+    ag_job_end(j, ag_job_lease_grace_ms(j), "", reason);
 }
 
 /* How long a node waits for its head. While paddlectl is connected, paddlectl may give the head up

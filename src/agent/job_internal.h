@@ -67,6 +67,7 @@ struct ag_job {
     struct vote_call *calls;
     unsigned n_calls, round;
     uint64_t called_ms;
+    int called_next; /* a head that was chosen: the node that is called first */
 };
 
 /* job.c handles the events of a job's parts; their `arg` is the struct ag_job *. */
@@ -118,3 +119,9 @@ void ag_vote_release(struct ag_job *j);
 void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *reason);
 json_t *ag_job_join_body(void *job); /* the body of HD_JOIN, a new reference */
 void ag_job_save_state(struct ag_job *j);
+
+/* What processes get between SIGTERM and SIGKILL when a lease is over: at most a second, so that
+ * the job is over within two. */
+static inline unsigned ag_job_lease_grace_ms(const struct ag_job *j) {
+    return j->spec.job.grace_ms < 1000 ? (unsigned)j->spec.job.grace_ms : 1000;
+}

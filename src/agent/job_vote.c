@@ -14,8 +14,6 @@
 enum {
     CALLS_MAX = 64, /* at a time; a head may have thousands of nodes to call */
     CALL_MS = 2000,
-    LEASE_GRACE_MS =
-        1000, /* for the processes of a node without a head, or of a head that may not act */
     HEARD_BYTES = 2 << 20
 };
 
@@ -45,10 +43,6 @@ void ag_vote_init(struct ag_job *j) {
                   j->spec.began_attached ? s->attach_lease_ms : 0);
     if (!j->spec.node)
         j->election.leads = 1;
-}
-
-static unsigned grace_ms(const struct ag_job *j) {
-    return j->spec.job.grace_ms < LEASE_GRACE_MS ? (unsigned)j->spec.job.grace_ms : LEASE_GRACE_MS;
 }
 
 static int may_vote(const struct ag_job *j) {
@@ -200,7 +194,7 @@ int ag_vote_waits(struct ag_job *j) {
                 "another head",
                 j->head_node);
         peer_link_part(j->link);
-        node_end(j->node, NODE_RESTART, grace_ms(j), NULL);
+        node_end(j->node, NODE_RESTART, ag_job_lease_grace_ms(j), NULL);
     }
     return 1;
 }
@@ -222,7 +216,7 @@ static void step_down(struct ag_job *j) {
              "no majority of the %d nodes that vote has answered node %d, the head, for %llu ms: "
              "they may choose another head",
              j->election.voters.n, j->spec.node, (unsigned long long)j->election.lease_ms);
-    ag_job_end(j, grace_ms(j), "agent", reason);
+    ag_job_end(j, ag_job_lease_grace_ms(j), "agent", reason);
 }
 
 /* --- a voter --- */
@@ -490,22 +484,28 @@ static void win(struct ag_job *j) {
             j->election.voters.n);
     const struct ag_job_head m = {.head = j->spec.node, .lost = lost, .passes = j->heard};
     if (rc || ag_job_become_head(j, &m, nodes, &err))
-        ag_job_end(j, LEASE_GRACE_MS, "agent", rc ? "out of memory" : err.msg);
+        ag_job_end(j, ag_job_lease_grace_ms(j), "agent", rc ? "out of memory" : err.msg);
     if (rc)
         json_decref(nodes);
     json_decref(lost);
 }
 
-/* Until all nodes have joined the new head, or are lost. */
+/* Until all nodes have joined the new head, or are lost. Each round begins behind the nodes of the
+ * last one: CALLS_MAX silent nodes do not keep the others waiting. */
 static void announce(struct ag_job *j) {
     const json_t *lost = head_lost_nodes(j->head);
+    const int n = j->spec.n_nodes, first = j->called_next;
     if (!j->head_node || now_ms() - j->called_ms < CALL_MS)
         return;
     j->called_ms = now_ms();
     j->round++;
-    for (int i = 0; i < j->spec.n_nodes; i++)
-        if (i != j->spec.node && !peer_link_has(j->link, i) && !is_lost(lost, i))
-            call(j, i, 0);
+    for (int i = 0; i < n && j->n_calls < CALLS_MAX; i++) {
+        const int node = (first + i) % n;
+        if (node == j->spec.node || peer_link_has(j->link, node) || is_lost(lost, node))
+            continue;
+        call(j, node, 0);
+        j->called_next = (node + 1) % n;
+    }
 }
 
 /* --- the course --- */
