@@ -3,6 +3,7 @@
 # paddlectl report, looked at with headless Chromium: real runs, one that failed, records that are damaged
 # or of another version, texts that look like HTML, 100 runs. No error on the console, each chart has
 # data. Screenshots stay in build/test-logs: report-light.png, report-dark.png, report-phone.png.
+# release only
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
