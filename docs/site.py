@@ -18,7 +18,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = [
     ("Start", "README.md docs/install.md docs/tutorial.md docs/commands.md docs/troubleshooting.md docs/glossary.md"),
-    ("How to", "docs/data.md docs/checkpoints.md docs/online.md docs/own-trainer.md docs/tuning.md docs/records.md "
+    ("How to", "docs/data.md docs/checkpoints.md docs/online.md docs/own-trainer.md docs/tuning.md docs/records.md docs/sweeps.md "
                "docs/shared-hosts.md docs/engines.md docs/kubernetes.md docs/by-hand.md "
                "docs/migration.md"),
     ("Reference", "docs/train-ini.md docs/model-format.md docs/protocol.md docs/sources.md"),

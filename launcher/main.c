@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"fetch", cmd_fetch, "copy the outputs of a job, and its logs, to this machine"},
     {"runs", cmd_runs, "list earlier runs: settings, passes, best and last test"},
     {"compare", cmd_compare, "show how runs differ: settings, files, tests"},
+    {"sweep", cmd_sweep, "run a job with several settings, and show which ones are best"},
     {"plot", cmd_plot, "draw the curves of runs in the terminal, also while they run"},
     {"report", cmd_report, "write runs as a page: curves, time, memory, events, settings"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},

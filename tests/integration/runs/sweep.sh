@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# paddlectl sweep: a grid, the winner, a trial that is hopeless; Ctrl-C and kill -9, then --resume,
+# which repeats only what has failed or did not end; another workspace is refused.
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
+. "$TOP/tests/support/tiny_model.sh"
+[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
+endless_job
+sed -i "s#^\[optimizer\]#[evaluator err]\ntype = classification_error\ninput = p\nlabel = y\n&#;
+    s#^train = .*#&\ntest = data/*#; s/^num_passes = .*/num_passes = 6/" ws/train.ini
+sweep=("$ctl" sweep --conf=conf.ini --metric=test.err)
+# state NAME EXPRESSION: of the state `o` of a sweep
+state() { /usr/bin/python3 -c 'import json,sys; o = json.load(open(f"output/sweep-{sys.argv[1]}/state.json")); print(eval(sys.argv[2]))' "$@"; }
+n_runs() { ls -d output/JOB* | wc -l; }
+
+# --- a grid of four; the last ones learn nothing, and are stopped
+rates=0.2,0.1,0.05,0.000001
+expect 0 "${sweep[@]}" --name=grid --set optimizer.learning_rate=$rates --set optimizer.l2=0,0.001 --no-early-stop
+[ "$(n_runs)" = 8 ] || die "$(n_runs) runs: $OUT"
+[ "$(state grid '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done', 'done', 'done', 'done', 'done', 'done']" ] || die "$OUT"
+best=$(state grid 'min(range(8), key=lambda i: o["trials"][i]["value"]) + 1')
+has "the best: trial $best, optimizer.learning_rate="
+grep -qE "^ *\*$best +done " <<<"$OUT" || die "$OUT"
+cmp "output/$(state grid "o['trials'][$best - 1]['job']")/train.ini" output/sweep-grid/train.ini || die "not the train.ini of the best trial"
+# The values are those of the records.
+/usr/bin/python3 - <<'E' || die "$(cat output/sweep-grid/state.json)"
+import json
+for t in json.load(open("output/sweep-grid/state.json"))["trials"]:
+    run = json.load(open(f"output/{t['job']}/run.json"))
+    e = [json.loads(l) for l in open(f"output/{t['job']}/metrics.jsonl")]
+    assert t["value"] == min(x["metrics"]["test.err"] for x in e if x.get("ev") == "test"), t
+    for pair in t["settings"].split():
+        key, value = pair.split("=")
+        assert f"{key.split('.')[1]} = {value} ; --set" in open(f"output/{t['job']}/train.ini").read(), (t, run)
+E
+expect 2 "${sweep[@]}" --name=grid --set optimizer.learning_rate=$rates
+has "there is a sweep 'grid' already"
+expect 2 "${sweep[@]}" --name=other --resume --set optimizer.learning_rate=$rates
+has "there is no sweep 'other' to resume"
+expect 0 "${sweep[@]}" --name=grid --set optimizer.learning_rate=$rates --set optimizer.l2=0,0.001 --resume
+[ "$(n_runs)" = 8 ] || die "a complete sweep ran again: $OUT"
+
+# --- the median rule: three that learn, then one that does not
+expect 0 "${sweep[@]}" --name=median --num_passes=300 --set optimizer.learning_rate=$rates
+[ "$(state median '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done', 'hopeless']" ] || die "$OUT $(state median 'o["trials"]')"
+job=$(state median 'o["trials"][3]["job"]')
+grep -q '"pass":299,' "output/$job/metrics.jsonl" && die "the hopeless trial ran to its end"
+# Random trials: as many as wanted, and the same for the same seed.
+expect 0 "${sweep[@]}" --name=random --num_passes=1 --set optimizer.learning_rate=1,2,3,4,5,6,7,8,9 --trials=2 --seed=3
+[ "$(state random 'len(o["trials"])')" = 2 ] || die "$OUT"
+
+# --- Ctrl-C: the trial is stopped, the others wait for --resume
+end() { # NAME SIGNAL: ends the sweep while its second trial runs
+    wait_for 60 "the second trial of $1" second "$1"
+    kill "-$2" "$PID"
+    wait "$PID"
+}
+second() { [ "$(state "$1" 'o["trials"][1]["state"] == "running" and bool(o["trials"][1]["job"])')" = True ]; }
+long=(--num_passes=200 --no-early-stop --set optimizer.learning_rate=0.1,0.05,0.02)
+start cut "${sweep[@]}" --name=cut "${long[@]}"
+end cut INT
+[ $? = 130 ] || die "the exit status is not 130: $(cat cut.log)"
+[ "$(state cut '[t["state"] for t in o["trials"]]')" = "['done', 'stopped', '']" ] || die "$(cat cut.log)"
+kept=$(state cut 'o["trials"][0]["job"]') before=$(n_runs)
+expect 0 "${sweep[@]}" --name=cut "${long[@]}" --resume
+[ "$(state cut '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done']" ] || die "$OUT"
+[ "$(state cut 'o["trials"][0]["job"]')" = "$kept" ] && [ "$(n_runs)" = $((before + 2)) ] || die "a complete trial ran again: $OUT"
+
+# --- kill -9: its trial goes on alone; --resume waits for it and takes its result
+start killed "${sweep[@]}" --name=killed "${long[@]}"
+end killed KILL
+before=$(n_runs) alone=$(state killed 'o["trials"][1]["job"]')
+expect 0 "${sweep[@]}" --name=killed "${long[@]}" --resume
+[ "$(state killed '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done']" ] || die "$OUT"
+[ "$(state killed 'o["trials"][1]["job"]')" = "$alone" ] && [ "$(n_runs)" = $((before + 1)) ] || die "the trial that went on ran again: $OUT"
+
+# --- trials that fail: said, and repeated alone; another workspace is refused
+expect 1 "${sweep[@]}" --name=bad --set optimizer.learning_rate=x,y
+has "trial 2: "
+[ "$(state bad '[t["state"] for t in o["trials"]]')" = "['failed', 'failed']" ] || die "$OUT"
+start changed "${sweep[@]}" --name=changed "${long[@]}"
+end changed INT
+echo '# another' >>ws/train.ini
+expect 2 "${sweep[@]}" --name=changed "${long[@]}" --resume
+has "the workspace differs from that of the sweep's first trial"
+
+# --- wrong usage
+expect 2 "${sweep[@]}" --name=none
+has "give values to try"
+expect 2 "${sweep[@]}" --goal=best --set a.b=1,2
+has "give max or min"
