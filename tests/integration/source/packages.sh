@@ -45,7 +45,8 @@ names="libpaddle-ps-dev libpaddle-ps1 paddle-worker paddlectl python3-paddle-ps"
 if [ -n "${HERE:-}" ]; then
     root=''
     install_debs() { DEBIAN_FRONTEND=noninteractive apt-get -y -q install "$@" >apt.log 2>&1 || die "$(cat apt.log)"; }
-    remove() { apt-get -y -q "$1" $names >apt.log 2>&1 || die "$(cat apt.log)"; }
+    # apt no longer knows a removed package without conffiles
+    remove() { { [ "$1" = purge ] && dpkg --purge $names || apt-get -y -q "$1" $names; } >apt.log 2>&1 || die "$(cat apt.log)"; }
     # Everything but what programs of the system change by themselves.
     files() { find / -xdev -path "$TOP" -prune -o -print | grep -vE '^/(var/(log|cache|lib/(dpkg|apt|systemd))|tmp|run|proc|sys|dev|root)(/|$)' | sort; }
 elif [ "$UID" = 0 ]; then
