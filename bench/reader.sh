@@ -28,14 +28,17 @@ P=$PWD/build/release/paddlectl
 /usr/bin/python3 bench/drivers/records.py "$dir/output" "${RUNS:-10000}"
 cd "$dir"
 sleep 3 # a record that is younger than two seconds is not indexed
-seconds() { { TIMEFORMAT=%R; time "$@" >/dev/null 2>&1; } 2>&1; }
+seconds() { { TIMEFORMAT=%R; time "$@" >/dev/null 2>&1 || echo 9999; } 2>&1; } # a failure is no result
 all_files() { printf '%s\0' output/*/run.json | xargs -0 ls -l; }
+[ "$("$P" runs --csv | wc -l)" = $((${RUNS:-10000} + 1)) ] || { echo "bench reader: not all runs are listed" >&2; exit 1; }
+rm -f output/.runs.index
 first=$(seconds "$P" runs) ours=99 ls=99
 for ((i = 0; i < ${ROUNDS:-3}; i++)); do
-    o=$(seconds "$P" runs) l=$(seconds all_files)
+    o=$(seconds "$P" runs)
+    l=$(seconds all_files)
     read -r ours ls < <(awk -v a="$ours" -v b="$o" -v c="$ls" -v d="$l" 'BEGIN { print (b < a ? b : a), (d < c ? d : c) }')
 done
 echo "${RUNS:-10000} records: $first s without an index, $ours s with it; ls -l of their run.json: $ls s"
 awk -v o="$ours" -v l="$ls" 'BEGIN { o = o ? o : .001;
-    printf "bench reader-runs ratio %.2f target >=1.00 peer \"0.2 s\" ours %.3f s theirs 0.200 s\n", .2 / o, o
+    printf "bench reader-runs ratio %.2f target >=1.00 peer \"the limit of 0.2 s\" ours %.3f s theirs 0.200 s\n", .2 / o, o
     printf "bench reader-runs-ls ratio %.2f target >=0.50 peer \"ls -l\" ours %.3f s theirs %.3f s\n", l / o, o, l }'

@@ -8,7 +8,7 @@
 
 extern char **environ;
 
-enum { KILL_AFTER_MS = 2000, TEXT_MAX = 4000 };
+enum { KILL_AFTER_MS = 2000, PAUSE_NS = 20000000, TEXT_MAX = 4000 };
 
 static int set_text(const char *name, const char *value) { return setenv(name, value, 1); }
 
@@ -95,58 +95,74 @@ static int start(const char *command, pid_t *pid) {
     return e;
 }
 
-/* Waits for the command until the time limit, or a signal that wants paddlectl to end. 1: it has
- * ended, with *status. */
-static int wait_for(pid_t pid, uint64_t limit_ms, const sigset_t *set, int *status, int *signum) {
+static volatile sig_atomic_t signal_taken; /* that wants paddlectl to end */
+
+static void on_signal(int signum) { signal_taken = signum; }
+
+/* For all threads of paddlectl. SIGHUP stays ignored under nohup. */
+static void take_signals(struct sigaction before[3], int take) {
+    static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction ours = {.sa_handler = on_signal};
+    for (size_t i = 0; i < sizeof signums / sizeof signums[0]; i++)
+        if (!take)
+            sigaction(signums[i], &before[i], NULL);
+        else if (!sigaction(signums[i], NULL, &before[i]) && before[i].sa_handler != SIG_IGN)
+            sigaction(signums[i], &ours, NULL);
+}
+
+static int has_ended(pid_t pid, int *exit_status) {
+    const pid_t got = waitpid(pid, exit_status, WNOHANG);
+    return got == pid || (got < 0 && errno != EINTR);
+}
+
+/* Waits for the command until the time limit, or a signal. 1: it has ended. */
+static int wait_for(pid_t pid, uint64_t limit_ms, int *exit_status) {
     const uint64_t end = pd_mono_ns() / 1000000 + limit_ms;
-    for (;;) {
-        const pid_t ended = waitpid(pid, status, WNOHANG);
-        const uint64_t now = pd_mono_ns() / 1000000;
-        if (ended == pid || (ended < 0 && errno != EINTR))
-            return 1;
-        if (now >= end)
+    while (!has_ended(pid, exit_status)) {
+        if (signal_taken || pd_mono_ns() / 1000000 >= end)
             return 0;
-        const uint64_t left = end - now;
-        const struct timespec t = {(time_t)(left / 1000), (long)(left % 1000) * 1000000};
-        const int got = sigtimedwait(set, NULL, &t);
-        if (got > 0 && got != SIGCHLD) {
-            *signum = got;
-            return 0;
-        }
+        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
     }
+    return 1;
+}
+
+/* TERM, then KILL, to all of its process group. */
+static void end_group(pid_t pid) {
+    const uint64_t end = pd_mono_ns() / 1000000 + KILL_AFTER_MS;
+    int exit_status, leader_ended = 0;
+    kill(-pid, SIGTERM);
+    while (pd_mono_ns() / 1000000 < end && !kill(-pid, 0)) {
+        leader_ended = leader_ended || has_ended(pid, &exit_status);
+        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+    }
+    kill(-pid, SIGKILL);
+    if (!leader_ended)
+        waitpid(pid, &exit_status, 0);
 }
 
 void job_on_end(struct job *j, int status, const char *state) {
     const char *command = j->opts->on_end;
-    const uint64_t limit_ms = (uint64_t)(j->opts->on_end_timeout * 1000);
-    sigset_t set, before;
+    struct sigaction before[3];
     pid_t pid;
-    int said = 0, signum = 0, e;
+    int exit_status = 0;
     if (!*command)
         return;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &set, &before);
-    if (set_environment(j, status, state) || (e = start(command, &pid))) {
+    signal_taken = 0;
+    take_signals(before, 1);
+    if (set_environment(j, status, state) || start(command, &pid)) {
         dprintf(STDERR_FILENO, "paddlectl: warning: on_end cannot be started\n");
-    } else if (!wait_for(pid, limit_ms, &set, &said, &signum)) {
-        kill(-pid, SIGTERM);
-        if (!wait_for(pid, KILL_AFTER_MS, &set, &said, &signum)) {
-            kill(-pid, SIGKILL);
-            waitpid(pid, &said, 0);
-        }
-        if (signum)
+    } else if (!wait_for(pid, (uint64_t)(j->opts->on_end_timeout * 1000), &exit_status)) {
+        const int by_signal = signal_taken != 0;
+        end_group(pid);
+        if (by_signal)
             dprintf(STDERR_FILENO, "paddlectl: warning: on_end was ended by a signal\n");
         else
             dprintf(STDERR_FILENO,
                     "paddlectl: warning: on_end was ended after %g s (on_end_timeout)\n",
                     j->opts->on_end_timeout);
-    } else if (!WIFEXITED(said) || WEXITSTATUS(said)) {
+    } else if (!WIFEXITED(exit_status) || WEXITSTATUS(exit_status)) {
         dprintf(STDERR_FILENO, "paddlectl: warning: on_end has failed with status %d\n",
-                WIFEXITED(said) ? WEXITSTATUS(said) : 128 + WTERMSIG(said));
+                WIFEXITED(exit_status) ? WEXITSTATUS(exit_status) : 128 + WTERMSIG(exit_status));
     }
-    sigprocmask(SIG_SETMASK, &before, NULL);
+    take_signals(before, 0);
 }

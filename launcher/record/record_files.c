@@ -19,7 +19,8 @@ static int keep_contents(const char *outputs, const void *p, size_t n, char id[2
     object_hex(&hash, id);
     if (kept_path(outputs, id, path))
         return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
-    if (!access(path, F_OK))
+    struct stat st;
+    if (!stat(path, &st) && (size_t)st.st_size == n)
         return 0;
     *strrchr(path, '/') = 0;
     int rc = pd_mkdirs(path, 0700, err);
@@ -194,20 +195,39 @@ static int copy(const char *from, const char *to, struct pd_err *err) {
     enum { PART = 1 << 16 };
     uint8_t part[PART];
     ssize_t n = 0;
-    const int in = open(from, O_RDONLY | O_CLOEXEC),
-              out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int bad = in < 0 || out < 0;
+    const int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "%s", from);
+    const int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int bad = out < 0;
     while (!bad && (n = read(in, part, sizeof part)) > 0)
         bad = pd_write_all(out, part, (size_t)n) != 0;
     const int why = errno;
     pd_close(in);
     pd_close(out);
-    return bad || n < 0 ? pd_fail_errno(err, PD_EIO, why, "%s", to) : 0;
+    return bad || n < 0 ? pd_fail_errno(err, PD_EIO, why, "%s", bad ? to : from) : 0;
+}
+
+/* Kept contents are as the disk left them after a crash: they must have their id. */
+static int copy_kept(const char *from, const char *id, const char *to, struct pd_err *err) {
+    struct pd_buf b = {0};
+    struct object_id hash;
+    char found[2 * OBJECT_ID + 1];
+    int rc = pd_read_regular(from, RECORD_FILE_MAX + 1, &b, err);
+    if (!rc) {
+        object_id_of(&hash, b.data, b.len);
+        object_hex(&hash, found);
+        rc = strcmp(found, id) ? pd_fail(err, PD_EDATA, "%s is damaged: remove it", from)
+                               : pd_write_file_quick(to, b.data, b.len, 0600, err);
+    }
+    pd_buf_release(&b);
+    return rc;
 }
 
 static int set_times(const struct record_file *f, const char *path, struct pd_err *err) {
     const int64_t s = 1000000000;
-    const struct timespec t = {.tv_sec = f->mtime_ns / s, .tv_nsec = f->mtime_ns % s};
+    const int64_t nsec = (f->mtime_ns % s + s) % s; /* also before 1970 */
+    const struct timespec t = {.tv_sec = (f->mtime_ns - nsec) / s, .tv_nsec = nsec};
     return (f->type != MANIFEST_LINK && chmod(path, f->mode)) ||
                    utimensat(AT_FDCWD, path, (const struct timespec[]){t, t}, AT_SYMLINK_NOFOLLOW)
                ? pd_fail_errno(err, PD_EIO, errno, "%s", path)
@@ -226,7 +246,7 @@ static int restore(const struct record_file *f, const char *outputs, const char 
         *missing = 1;
         return 0;
     }
-    return copy(from, path, err);
+    return *f->id ? copy_kept(from, f->id, path, err) : copy(from, path, err);
 }
 
 int record_files_restore(const struct record_files *f, const char *outputs, const char *workspace,

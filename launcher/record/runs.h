@@ -15,7 +15,7 @@ struct run {
     char state[24];
     int64_t started_ms;
     int64_t n_passes;        /* complete ones */
-    struct pd_bytes figures; /* read by run_number, run_text and run_figure */
+    struct pd_bytes figures; /* read by run_number, run_text and run_metric */
     void *own;               /* NULL, or the memory of `figures` */
     /* After run_read. */
     json_t *record; /* run.json */

@@ -7,9 +7,8 @@
  *
  * The index is a cache. An entry counts only while inode, size and times of its files are the same.
  * A file may change twice within one tick of the file system's clock, so files that are younger
- * than SETTLED_NS get no entry. A writer replaces the whole file: readers see an old index or a new
- * one, and the last of two writers wins. Only this computer reads it: byte order is little-endian,
- * whatever the machine. */
+ * than settled_ns (runs.c) get no entry. A writer replaces the whole file: readers see an old index
+ * or a new one, and the last of two writers wins. Byte order is little-endian on any machine. */
 #include <sodium.h>
 
 #include "launcher/record/runs_internal.h"

@@ -118,7 +118,8 @@ int cmd_report(int argc, char **argv) {
                  "a run.",
         .about =
             "The page is one file. It needs no other file, and no network. It does not show the "
-            "command line and the values of [env], which may be secrets.\n\nIt reads the records "
+            "command line, environments and commands of conf.ini, which may have secrets in "
+            "them.\n\nIt reads the records "
             "of 'paddlectl runs', and asks no host. What cannot be read of a record is named on "
             "the page.\n",
         .examples = "paddlectl report\tthe newest run, in report.html\n"

@@ -19,6 +19,16 @@ static int on_pair(void *arg, const char *section, const char *name, const char 
                : 0;
 }
 
+/* Environments ([env], [host NAME] env.KEY) and commands may have passwords in them. */
+static int may_be_secret(const char *key) {
+    static const char *const commands[] = {"job.on_end", "job.trainer_command",
+                                           "job.pserver_command"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (!strcmp(key, commands[i]))
+            return 1;
+    return pd_starts_with(key, "env.") || (pd_starts_with(key, "host.") && strstr(key, ".env."));
+}
+
 int report_settings(json_t *into, const char *dir, const json_t *run, struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_buf text = {0};
@@ -37,7 +47,7 @@ int report_settings(json_t *into, const char *dir, const json_t *run, struct pd_
             json_object_set(into, key, value);
     json_t *shown = json_copy(into);
     json_object_foreach (shown, key, value)
-        if (pd_starts_with(key, "env."))
+        if (may_be_secret(key))
             json_object_set_new(into, key, json_string("(not shown)"));
     json_decref(shown);
     return rc;

@@ -46,17 +46,19 @@ static int add_metrics(struct charts *c, char *text, struct pd_err *err) {
 static int check(struct plot_cmd *p, struct pd_err *err) {
     char known[METRICS_TEXT] = "";
     const char *name;
-    json_t *one;
+    json_t *one, *names;
     struct charts *c = &p->charts;
     for (size_t m = 0; m < c->n_metrics; m++)
         if (charts_has_values(c, m))
             return 0;
+    names = json_object();
     for (size_t i = 0; i < c->n; i++)
-        json_object_foreach ((json_t *)curves_known(c->v[i].curves), name, one) {
-            const size_t at = strlen(known);
-            if (!strstr(known, name))
-                snprintf(known + at, sizeof known - at, "%s%.60s", at ? ", " : "", name);
-        }
+        json_object_update(names, (json_t *)curves_known(c->v[i].curves));
+    json_object_foreach (names, name, one) {
+        const size_t at = strlen(known);
+        snprintf(known + at, sizeof known - at, "%s%.60s", at ? ", " : "", name);
+    }
+    json_decref(names);
     return pd_fail(err, PD_EUSAGE, "no run has values of %.100s; there are: %.800s",
                    p->chosen ? c->metric[0] : "a cost or a test", *known ? known : "none");
 }
@@ -145,6 +147,8 @@ static int follow(struct plot_cmd *p, struct pd_err *err) {
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (!rc && !live)
         rc = show(p, err);
+    if (!rc)
+        rc = check(p, err);
     return rc == PD_ECANCELED ? pd_code_exit_status(rc) : rc;
 }
 

@@ -4,9 +4,10 @@
  *     sweep ─▶ trial 1: paddlectl run --json --name=SWEEP-1 --set ...   its output: trial-1.log
  *              trial 2: ...                                             its record: OUTPUTS/JOB
  *
- * OUTPUTS/sweep-NAME/state.json has the trials: settings, job, state, value. It is written when a
- * trial begins and ends, so that --resume goes on after any end. A trial is known by its settings.
- * The ids of workspace, data and program of the first trial are those of all. */
+ * OUTPUTS/sweep-NAME/state.json has the trials: number, settings, job, state, value. It is written
+ * when the job of a trial is known and when the trial ends, so that --resume goes on after any end.
+ * A trial is known by its settings, and keeps its number; earlier trials with other settings stay
+ * in the file. The ids of workspace, data and program of the first trial are those of all. */
 #include <poll.h>
 #include <spawn.h>
 #include <sys/signalfd.h>
@@ -26,11 +27,13 @@ enum {
     LOG_HEAD = 1 << 16,
     STATE_MAX = 16 << 20,
     SET_TEXT = 4000,
-    ARGS_MAX = 4096
+    ARGS_MAX = 4096,
+    NAME_MOST = 50
 };
 
 struct trial {
     size_t combination;
+    int64_t number;          /* in names and messages, from 1 */
     char settings[SET_TEXT]; /* its identity: "key=value key=value" */
     char job[80];
     /* "": not begun; running, done, failed, stopped; hopeless: ended early by the median rule */
@@ -48,7 +51,8 @@ struct sweep {
     size_t n_pass_on;
     const struct pd_options *o;
     char name[100], dir[PATH_MAX];
-    json_t *ids; /* workspace, data, worker */
+    json_t *ids;    /* workspace, data, worker */
+    json_t *others; /* earlier trials that this call does not want */
     struct trial *v;
     size_t n;
     int interrupted, signals;
@@ -64,18 +68,26 @@ static int state_path(const struct sweep *s, char out[PATH_MAX]) {
     return pd_fmt(out, PATH_MAX, "%s/state.json", s->dir);
 }
 
+static json_t *options_of(const struct sweep *s) {
+    json_t *a = json_array();
+    for (size_t i = 0; i < s->n_pass_on; i++)
+        json_array_append_new(a, json_string(s->pass_on[i]));
+    return a;
+}
+
 static int save(const struct sweep *s, struct pd_err *err) {
     char path[PATH_MAX];
-    json_t *trials = json_array();
+    json_t *trials = json_deep_copy(s->others);
     for (size_t i = 0; i < s->n; i++) {
         const struct trial *t = &s->v[i];
-        json_array_append_new(trials,
-                              json_pack("{s:s, s:s, s:s, s:o}", "settings", t->settings, "job",
-                                        t->job, "state", t->state, "value",
-                                        isnan(t->value) ? json_null() : json_real(t->value)));
+        json_array_append_new(
+            trials, json_pack("{s:I, s:s, s:s, s:s, s:o}", "number", (json_int_t)t->number,
+                              "settings", t->settings, "job", t->job, "state", t->state, "value",
+                              isnan(t->value) ? json_null() : json_real(t->value)));
     }
-    json_t *o = json_pack("{s:i, s:s, s:s, s:O, s:o}", "version", RECORD_VERSION, "metric",
-                          s->metric, "goal", s->goal, "ids", s->ids, "trials", trials);
+    json_t *o =
+        json_pack("{s:i, s:s, s:s, s:o, s:O, s:o}", "version", RECORD_VERSION, "metric", s->metric,
+                  "goal", s->goal, "options", options_of(s), "ids", s->ids, "trials", trials);
     char *text = o ? json_dumps(o, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(o);
     int rc = text ? 0 : pd_oom(err, "a sweep");
@@ -90,11 +102,37 @@ static const char *text_of(const json_t *o, const char *key) {
     return s ? s : "";
 }
 
-/* Takes what an earlier call has reached. */
+/* Takes what an earlier call has reached: its trials, and the largest of their numbers. */
+static void load_trials(struct sweep *s, const json_t *trials, int64_t *largest) {
+    const json_t *one;
+    size_t k;
+    json_array_foreach (trials, k, one) {
+        const int64_t number = json_integer_value(json_object_get(one, "number"));
+        size_t i = 0;
+        while (i < s->n && strcmp(s->v[i].settings, text_of(one, "settings")))
+            i++;
+        *largest = number > *largest ? number : *largest;
+        if (i == s->n) {
+            json_array_append_new(s->others, json_deep_copy(one));
+            continue;
+        }
+        s->v[i].number = number;
+        pd_fmt(s->v[i].job, sizeof s->v[i].job, "%s", text_of(one, "job"));
+        pd_fmt(s->v[i].state, sizeof s->v[i].state, "%s", text_of(one, "state"));
+    }
+}
+
+/* New trials get the next numbers: an earlier log or run of that name is not written over. */
+static void number_trials(struct sweep *s, int64_t largest) {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->v[i].number < 1)
+            s->v[i].number = ++largest;
+}
+
 static int load(struct sweep *s, struct pd_err *err) {
     char path[PATH_MAX];
     struct pd_buf b = {0};
-    size_t k;
+    int64_t largest = 0;
     if (state_path(s, path))
         return pd_fail(err, PD_EUSAGE, "%s: the path is too long", s->dir);
     const int there = !access(path, F_OK);
@@ -105,22 +143,27 @@ static int load(struct sweep *s, struct pd_err *err) {
                        s->name);
     if (!there && s->resume)
         return pd_fail(err, PD_ENOENT, "there is no sweep '%s' to resume", s->name);
-    if (!there)
+    if (!there) {
+        number_trials(s, 0);
         return 0;
+    }
     int rc = pd_read_regular(path, STATE_MAX, &b, err);
-    json_t *o = rc ? NULL : json_loadb((char *)b.data, b.len, 0, NULL), *one;
+    json_t *o = rc ? NULL : json_loadb((char *)b.data, b.len, 0, NULL), *options = options_of(s);
     pd_buf_release(&b);
     if (!rc && json_integer_value(json_object_get(o, "version")) != RECORD_VERSION)
         rc = pd_fail(err, PD_EDATA, "%s is damaged, or of another version of paddlectl", path);
     if (!rc && (strcmp(text_of(o, "metric"), s->metric) || strcmp(text_of(o, "goal"), s->goal)))
         rc = pd_fail(err, PD_EUSAGE, "the sweep '%s' has --metric=%.60s --goal=%.10s", s->name,
                      text_of(o, "metric"), text_of(o, "goal"));
-    json_array_foreach (json_object_get(o, "trials"), k, one)
-        for (size_t i = 0; i < s->n && !rc; i++)
-            if (!strcmp(s->v[i].settings, text_of(one, "settings"))) {
-                pd_fmt(s->v[i].job, sizeof s->v[i].job, "%s", text_of(one, "job"));
-                pd_fmt(s->v[i].state, sizeof s->v[i].state, "%s", text_of(one, "state"));
-            }
+    if (!rc && !json_equal(json_object_get(o, "options"), options))
+        rc = pd_fail(err, PD_EUSAGE,
+                     "the sweep '%s' began with other options (%s has them): results could not be "
+                     "compared; give another --name",
+                     s->name, path);
+    if (!rc)
+        load_trials(s, json_object_get(o, "trials"), &largest);
+    number_trials(s, largest);
+    json_decref(options);
     if (!rc && json_is_object(json_object_get(o, "ids")))
         json_object_update(s->ids, json_object_get(o, "ids"));
     json_decref(o);
@@ -164,14 +207,13 @@ static int is_hopeless(struct sweep *s, struct trial *t) {
     return cmd_sweep_hopeless(value, others, n, s->more_is_better);
 }
 
-/* All trials have the files of the first one. */
-static int check_ids(struct sweep *s, const struct trial *t, struct pd_err *err) {
+/* All trials have the files of the first one. *known: the record has the ids. */
+static int check_ids(struct sweep *s, const struct trial *t, int *known, struct pd_err *err) {
     json_t *run = NULL;
     struct pd_err none = {0};
     int rc = 0;
-    if (record_read_run(t->dir, &run, &none))
-        return 0;
-    for (int i = 0; i < N_IDS && !rc; i++) {
+    *known = !record_read_run(t->dir, &run, &none);
+    for (int i = 0; *known && i < N_IDS && !rc; i++) {
         json_t *is = json_object_get(run, id_keys[i]), *was = json_object_get(s->ids, id_keys[i]);
         if (!was && is)
             json_object_set(s->ids, id_keys[i], is);
@@ -190,7 +232,7 @@ static int check_ids(struct sweep *s, const struct trial *t, struct pd_err *err)
 /* --- one trial --- */
 
 static int log_path(const struct sweep *s, const struct trial *t, char out[PATH_MAX]) {
-    return pd_fmt(out, PATH_MAX, "%s/trial-%zu.log", s->dir, (size_t)(t - s->v) + 1);
+    return pd_fmt(out, PATH_MAX, "%s/trial-%lld.log", s->dir, (long long)t->number);
 }
 
 static int start(struct sweep *s, struct trial *t, pid_t *pid, struct pd_err *err) {
@@ -209,7 +251,7 @@ static int start(struct sweep *s, struct trial *t, pid_t *pid, struct pd_err *er
         argv[n++] = "--set";
         argv[n++] = set[i];
     }
-    snprintf(name, sizeof name, "--name=%.50s-%zu", s->name, (size_t)(t - s->v) + 1);
+    snprintf(name, sizeof name, "--name=%s-%lld", s->name, (long long)t->number);
     argv[n++] = name;
     argv[n++] = "--json";
     argv[n] = NULL;
@@ -266,7 +308,7 @@ static void print_last_line(const struct sweep *s, const struct trial *t) {
         while (end > text && end[-1] == '\n')
             *--end = 0;
         char *line = strrchr(text, '\n');
-        fprintf(stderr, "paddlectl: trial %zu: %.500s (%s)\n", (size_t)(t - s->v) + 1,
+        fprintf(stderr, "paddlectl: trial %lld: %.500s (%s)\n", (long long)t->number,
                 pd_make_printable(line ? line + 1 : text), log);
     }
     pd_buf_release(&b);
@@ -298,19 +340,21 @@ static int run_trial(struct sweep *s, struct trial *t, struct pd_err *err) {
     t->curves = NULL;
     pd_fmt(t->state, sizeof t->state, "running");
     rc = start(s, t, &pid, err);
-    fprintf(stderr, "paddlectl: trial %zu of %zu: %s\n", (size_t)(t - s->v) + 1, s->n, t->settings);
+    fprintf(stderr, "paddlectl: trial %lld (%zu of %zu): %s\n", (long long)t->number,
+            (size_t)(t - s->v) + 1, s->n, t->settings);
     while (!rc && waitpid(pid, &status, WNOHANG) != pid) {
         take_signals(s, pid);
         if (!*t->job) {
             find_job(s, t);
             if (!*t->job)
                 continue;
+            save(s, err); /* a sweep that is killed now waits for this job when it is resumed */
         }
         if (open_curves(s, t, err) || curves_read(t->curves, &more, err))
             continue;
-        if (!checked && (checked = !access(t->dir, F_OK))) {
+        if (!checked) {
             struct pd_err bad = {0};
-            if (check_ids(s, t, &bad) || save(s, &bad)) {
+            if (check_ids(s, t, &checked, &bad) || (checked && save(s, &bad))) {
                 kill(pid, SIGINT);
                 pd_err_copy(err, &bad);
             }
@@ -329,7 +373,7 @@ static int run_trial(struct sweep *s, struct trial *t, struct pd_err *err) {
     end_trial(s, t, hopeless);
     struct pd_err none = {0};
     if (!err->code && !checked && *t->dir)
-        check_ids(s, t, err);
+        check_ids(s, t, &checked, err);
     return save(s, err->code ? &none : err) || err->code ? err->code : 0;
 }
 
@@ -372,7 +416,8 @@ static void print_table(const struct sweep *s, const struct trial *best) {
     table_fit(&t, term_limit(STDOUT_FILENO), "d");
     table_row(&t, (const char *[TABLE_COLUMNS]){"TRIAL", "STATE", s->metric, "JOB", "SETTINGS"});
     for (size_t i = 0; i < s->n; i++) {
-        snprintf(number, sizeof number, "%s%zu", &s->v[i] == best ? "*" : "", i + 1);
+        snprintf(number, sizeof number, "%s%lld", &s->v[i] == best ? "*" : "",
+                 (long long)s->v[i].number);
         snprintf(value, sizeof value, "%.6g", s->v[i].value);
         table_row(&t, (const char *[TABLE_COLUMNS]){number, *s->v[i].state ? s->v[i].state : "-",
                                                     isnan(s->v[i].value) ? "" : value, s->v[i].job,
@@ -394,7 +439,7 @@ static int keep_winner(const struct sweep *s, const struct trial *best, struct p
         rc = pd_write_file_atomic(to, b.data, b.len, 0644, err);
     pd_buf_release(&b);
     if (!rc)
-        printf("the best: trial %zu, %s; its train.ini: %s\n", (size_t)(best - s->v) + 1,
+        printf("the best: trial %lld, %s; its train.ini: %s\n", (long long)best->number,
                best->settings, to);
     return rc;
 }
@@ -458,10 +503,13 @@ static int sweep(struct sweep *s, struct pd_err *err) {
     if (strcmp(s->goal, "max") && strcmp(s->goal, "min"))
         return pd_fail(err, PD_EUSAGE, "--goal=%.40s: give max or min", s->goal);
     s->more_is_better = !strcmp(s->goal, "max");
-    pd_fmt(s->name, sizeof s->name, "%.60s", *s->o->job_name ? s->o->job_name : "sweep");
-    if (strchr(s->name, '/') ||
+    const char *name = *s->o->job_name ? s->o->job_name : "sweep";
+    if (strchr(name, '/') || strlen(name) > NAME_MOST || /* "-NUMBER" follows */
+        pd_fmt(s->name, sizeof s->name, "%s", name) ||
         pd_fmt(s->dir, sizeof s->dir, "%s/sweep-%s", s->o->outputs, s->name))
-        return pd_fail(err, PD_EUSAGE, "--name=%.60s: no '/' in the name of a sweep", s->name);
+        return pd_fail(err, PD_EUSAGE,
+                       "--name=%.60s: a sweep's name has at most %d bytes and no '/'", name,
+                       NAME_MOST);
     int rc = plan(s, err);
     if (!rc)
         rc = load(s, err);
@@ -535,6 +583,7 @@ int cmd_sweep(int argc, char **argv) {
     s->metric = "test";
     s->goal = "min";
     s->ids = json_object();
+    s->others = json_array();
     const struct pd_extra_option extra[] = {
         {"metric=NAME", NULL, &s->metric,
          "what is compared: a metric of 'paddlectl plot', such as test.auc; default: the value of "
@@ -550,7 +599,8 @@ int cmd_sweep(int argc, char **argv) {
     const struct cmd_line line = {
         .usage = "paddlectl sweep --set KEY=VALUE,VALUE... [options]\n"
                  "Runs a job for each combination of the values, one after the other, and shows "
-                 "which one is best. Other options are those of 'paddlectl run'.",
+                 "which one is best. Other options are those of conf.ini and train.ini, as for "
+                 "'paddlectl run'.",
         .about =
             "--set with a comma gives values to try, and may be repeated. A trial is stopped "
             "early if its best value is worse than the median of the complete trials at the same "
@@ -579,6 +629,7 @@ int cmd_sweep(int argc, char **argv) {
         curves_free(s->v[i].curves);
     free(s->v);
     json_decref(s->ids);
+    json_decref(s->others);
     cmd_sweep_release(&s->keys);
     free(s);
     return err.code ? cmd_fail(&err) : rc;

@@ -28,10 +28,11 @@ assert float(value) == run["test"]["value"] and int(last) == 3
 assert float(best) == run["best"]["value"] and int(best_pass) == run["best"]["pass"] + 1
 assert json.loads(metrics) == run["test"]["metrics"]
 E
-expect 0 "$ctl" run --conf=conf.ini --json --num_passes=1
+"$ctl" run --conf=conf.ini --json --num_passes=1 >json 2>words || die "$(cat words)"
 /usr/bin/python3 -c 'import json, sys
-for l in sys.argv[1].splitlines():
-    l == "printed" or json.loads(l)' "$("$ctl" run --conf=conf.ini --json --num_passes=1 2>/dev/null)" || die "its output is among the JSON"
+for line in open(sys.argv[1]):
+    json.loads(line)' json || die "its output is among the JSON: $(cat json)"
+grep -qx printed words || die "its output is not on standard error: $(cat words)"
 
 # --- a failure of the job, of the command, of both; a command that does not end
 rm said
@@ -45,6 +46,10 @@ expect 0 "$ctl" run --conf=conf.ini --num_passes=1 --on_end_timeout=0.5 --on_end
 has "warning: on_end was ended after 0.5 s"
 [ $((SECONDS - began)) -lt 100 ] || die "no time limit"
 pgrep -f '^sleep 31537$' >/dev/null && die "a process of on_end is left"
+# The shell ends at TERM, and what it has started ignores it.
+expect 0 "$ctl" run --conf=conf.ini --num_passes=1 --on_end_timeout=0.5 --on_end='(trap "" TERM; exec sleep 31539) & sleep 31540'
+has "warning: on_end was ended after 0.5 s"
+pgrep -f '^sleep 315(39|40)$' >/dev/null && die "a process of on_end is left"
 # A job that never began has no end.
 rm -f said
 expect 2 "$ctl" run --conf=conf.ini --job_dispatch_package=nowhere

@@ -14,7 +14,7 @@ sweep=("$ctl" sweep --conf=conf.ini --metric=test.err)
 state() { /usr/bin/python3 -c 'import json,sys; o = json.load(open(f"output/sweep-{sys.argv[1]}/state.json")); print(eval(sys.argv[2]))' "$@"; }
 n_runs() { ls -d output/JOB* | wc -l; }
 
-# --- a grid of four; the last ones learn nothing, and are stopped
+# --- a grid of eight; the last ones learn nothing, and are stopped
 rates=0.2,0.1,0.05,0.000001
 expect 0 "${sweep[@]}" --name=grid --set optimizer.learning_rate=$rates --set optimizer.l2=0,0.001 --no-early-stop
 [ "$(n_runs)" = 8 ] || die "$(n_runs) runs: $OUT"

@@ -27,13 +27,15 @@ class Net(torch.nn.Module):
         self.norm = torch.nn.LayerNorm(6)
         self.volume = torch.nn.Conv3d(1, 2, (1, 1, 3))
         self.frozen = torch.nn.Parameter(torch.full((6,), 2.0), requires_grad=False)
-        self.scale = torch.nn.Parameter(torch.tensor(1.0))
+        self.scale = torch.nn.Parameter(torch.tensor(1.3))
+        self.slope = torch.nn.PReLU()
         self.spare = torch.nn.Linear(6, 1)
 
     def forward(self, ids, odd):
         x = self.norm(self.tied(torch.tanh(self.first(self.words(ids).mean(1))))) * self.frozen
         x = x + self.words(ids[:, :1]).sum(1)
         y = self.volume(x.reshape(-1, 1, 1, 1, 6)).flatten(1).mean(1) * self.scale
+        y = self.slope(y)
         return y + self.spare(x).squeeze(1) if odd else y
 
 
@@ -54,6 +56,7 @@ def compare(mean):
         model = Net()
         optimizer = on_servers.Optimizer(model, ps, mean=mean)
         assert model.norm.weight.eq(1).all() and model.norm.bias.eq(0).all() and model.first.bias.eq(0).all()
+        assert model.scale.item() == torch.tensor(1.3).item() and model.slope.weight.item() == 0.25 and model.spare.bias.item() == 0
         assert 0.1 < model.first.weight.std() * 18 ** 0.5 < 3
         with torch.no_grad():
             rows = model.words(torch.arange(40))
@@ -103,6 +106,7 @@ with paddle_ps.join(SETTINGS) as ps:  # attributes of one's own; a model that is
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Flatten())
     on_servers.Optimizer(model, ps, attributes=lambda name, p: {"mean": 5.0 if name == "0.bias" else -1.0})
     assert model[0].bias.eq(5).all() and model[0].weight.eq(-1).all()
+refused("has left the job", lambda: ps.step)
 ps = paddle_ps.join(SETTINGS)
 model = on_servers.Embedding(4, num_embeddings=10, mean=2.0)
 on_servers.Optimizer(model, ps)

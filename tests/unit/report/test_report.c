@@ -152,7 +152,9 @@ static void a_whole_record(void **state) {
     put("run.json",
         "{\"version\":1, \"state\":\"done\", \"started_ms\":4000, \"command\":[\"run\", "
         "\"--set\", \"env.KEY=s3cret\"], \"hosts\":[{\"host\":\"a\"}], \"settings\":"
-        "{\"env.KEY\":\"s3cret\", \"train.num_passes\":\"3\"}}");
+        "{\"env.KEY\":\"s3cret\", \"host.a.b.env.KEY\":\"s3cret\", \"job.on_end\":\"mail s3cret\", "
+        "\"job.trainer_command\":\"./a s3cret\", \"job.pserver_command\":\"./b s3cret\", "
+        "\"train.num_passes\":\"3\"}}");
     put("train.ini", "[layer h]\nsize = 64\n[train]\nnum_passes = 2\n");
     put("metrics.jsonl", metrics);
     json_t *o = read_job(), *settings = json_object_get(o, "settings");

@@ -127,6 +127,8 @@ class Client:
     @property
     def step(self) -> int:
         """The number of the next step, from 0."""
+        if not self._ps:
+            raise Error(-9, "this trainer has left the job")
         return int(self._lib.paddle_ps_step(self._ps))
 
     def dense(self, name: str, shape: Union[int, Sequence[int]], **attributes: float) -> int:

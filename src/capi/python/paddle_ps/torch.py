@@ -78,17 +78,21 @@ class Embedding(torch.nn.Module):
 
 
 def default_attributes(name: str, parameter: torch.nn.Parameter) -> Attributes:
-    """What a parameter begins with, if Optimizer is not told: its own value if all of its values are
-    equal (zeros of a bias, ones of a LayerNorm); else normal values with the standard deviation that
-    torch.nn.Linear and Conv2d draw for a weight, and zeros for a vector. The trainers would draw
-    different values, so the servers draw them."""
-    del name
+    """What a parameter begins with, if Optimizer is not told.
+
+    A parameter whose values are all equal keeps them: the zeros of a bias, the ones of a LayerNorm, a
+    scalar. The trainers would draw different random values, so the servers draw them: a weight of two
+    dimensions or more has normal values with the standard deviation of torch.nn.Linear and Conv2d.
+    Other vectors, such as the bias of a Linear, begin with zeros."""
     first = float(parameter.detach().reshape(-1)[0])
-    drawn = parameter.numel() == 1 and first not in (0.0, 1.0)  # a single value is equal to itself
-    if not drawn and bool((parameter == first).all()):
+    is_bias = name.split(".")[-1].startswith("bias")
+    # A single value is equal to itself, also if PyTorch has drawn it.
+    may_be_drawn = parameter.numel() == 1 and first != 0 and (parameter.dim() > 1 or (parameter.dim() == 1 and is_bias))
+    if not may_be_drawn and bool((parameter == first).all()):
         return {"mean": first, "std": 0.0}
-    fan_in = parameter.numel() // parameter.shape[0]
-    return {"std": 1 / math.sqrt(3 * fan_in) if parameter.dim() > 1 else 0.0}
+    if parameter.dim() < 2:
+        return {"std": 0.0}
+    return {"std": 1 / math.sqrt(3 * (parameter.numel() // parameter.shape[0]))}
 
 
 class Optimizer:
