@@ -149,7 +149,7 @@ void bar_end(struct bar *b, const struct dispatch *d, uint64_t now_ms) {
     bar_wipe(b);
     if (!p.n_done && p.sent)
         view_printf(b->view, "the dispatch was interrupted; what has arrived is not sent again");
-    else if (p.of && (p.rest || b->n_lines || now_ms - b->began_ms >= TELL_MS))
+    else if (p.n_done && p.of && (p.rest || b->n_lines || now_ms - b->began_ms >= TELL_MS))
         view_printf(b->view, "dispatched %s to %d node%s in %.1f s; %s sent from here%s%s%s",
                     bar_bytes(p.most, x), p.n_done, p.n_done == 1 ? "" : "s",
                     (double)(now_ms - b->began_ms) / 1000, bar_bytes(p.sent, y),
