@@ -321,7 +321,7 @@ static void end_trial(struct sweep *s, struct trial *t, int hopeless) {
     if (*t->dir && !record_read_run(t->dir, &run, NULL))
         pd_fmt(t->state, sizeof t->state, "%.15s", text_of(run, "state"));
     else
-        pd_fmt(t->state, sizeof t->state, "failed");
+        pd_fmt(t->state, sizeof t->state, "%s", s->interrupted ? "stopped" : "failed");
     json_decref(run);
     if (hopeless)
         pd_fmt(t->state, sizeof t->state, "hopeless");
