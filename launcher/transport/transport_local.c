@@ -168,7 +168,7 @@ static void local_close(struct transport *t) {
     l->closing = 1;
     pd_err_clear(&l->why);
     if (l->end_group && !kill(-l->process.pid, SIGTERM)) {
-        /* again and again: what was killed can belong to the group after its leader has ended */
+        /* repeated: a killed process can belong to the group after its leader has ended */
         uv_timer_start(&l->timer, on_kill, KILL_MS, KILL_MS);
         uv_close((uv_handle_t *)&l->in, on_closed);
     } else {

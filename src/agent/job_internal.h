@@ -120,8 +120,8 @@ void ag_job_over_with_reason(struct ag_job *j, const char *status, const char *r
 json_t *ag_job_join_body(void *job); /* the body of HD_JOIN, a new reference */
 void ag_job_save_state(struct ag_job *j);
 
-/* What processes get between SIGTERM and SIGKILL when a lease is over: at most a second, so that
- * the job is over within two. */
+/* The time between SIGTERM and SIGKILL of the processes when a lease is over: at most a second, so
+ * that the job is over within two. */
 static inline unsigned ag_job_lease_grace_ms(const struct ag_job *j) {
     return j->spec.job.grace_ms < 1000 ? (unsigned)j->spec.job.grace_ms : 1000;
 }
