@@ -73,12 +73,6 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
     d.shards = (uint32_t)shards;
     if ((rc = data_prepare(&d, &c, err)))
         return rc;
-    if (!g->dict && c.train_unknown > c.train_words / 2)
-        fprintf(stderr,
-                "paddlectl: %.0f %% of the training words are unknown, since they occur fewer than "
-                "%llu times: give a smaller --min_word_freq\n",
-                100.0 * (double)c.train_unknown / (double)c.train_words,
-                (unsigned long long)d.min_word_freq);
     const struct cmd_count counts[] = {
         {"lines", c.lines},
         {"words", c.words},
@@ -91,7 +85,15 @@ static int texts(const struct given *g, const char *const *input, size_t n, stru
         {"test_unknown", c.test_unknown},
         {NULL, 0},
     };
-    return cmd_show_counts(counts, g->json) ? pd_fail(err, PD_EIO, "cannot write the counts") : 0;
+    if (cmd_show_counts(counts, g->json) || fflush(stdout))
+        return pd_fail(err, PD_EIO, "cannot write the counts");
+    if (!g->dict && c.train_unknown > c.train_words / 2)
+        fprintf(stderr,
+                "paddlectl: %.0f %% of the training words are unknown, since they occur fewer than "
+                "%llu times: give a smaller --min_word_freq\n",
+                100.0 * (double)c.train_unknown / (double)c.train_words,
+                (unsigned long long)d.min_word_freq);
+    return 0;
 }
 
 /* --- samples --- */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """rounds.py - one round: start a job, wait for a random moment of a random phase, kill something, and look at what remains."""
 import glob
+import hashlib
 import os
 import random
 import shutil
@@ -209,9 +210,19 @@ class Round:
 
     def leftovers(self, r):
         """A job that never started a process leaves no folder; none leaves half an output here."""
-        half = glob.glob(f"{r.dir}/output/.*")
+        outputs = f"{r.dir}/output"
+        half = [path for path in glob.glob(f"{outputs}/.*") if path != f"{outputs}/.files"]
+        half += [path for path in glob.glob(f"{outputs}/.files/*/*", include_hidden=True)
+                 if not self.is_whole(path)]
         if half and self.status != -signal.SIGKILL and not self.fail:
             self.fail = f"half outputs stay: {half}"
+
+    @staticmethod
+    def is_whole(path):
+        """A kept file of a workspace has the name of its contents' BLAKE2b."""
+        with open(path, "rb") as f:
+            contents = f.read()
+        return os.path.basename(path) == hashlib.blake2b(contents, digest_size=32).hexdigest()
 
     def node_logs(self, r):
         for node, host in enumerate(self.nodes):
