@@ -24,7 +24,7 @@ CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitiz
 endif
 ifneq ($(FUZZ),)
 FLAVOR  := fuzz
-CC      := clang
+CC      := $(filter ccache,$(CC)) clang
 SANITIZE := address,undefined
 CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-unknown-warning-option
 endif
@@ -111,9 +111,9 @@ $(B)/launcher/report/report_page.o: private CFLAGS_ALL += -DDYGRAPHS='"$(DYGRAPH
 $(B)/launcher/report/report_page.o: $(wildcard launcher/report/*.js launcher/report/*.css launcher/report/*.html) \
     $(DYGRAPHS)/dygraph.min.js
 
-# Rebuild when the flags change.
+# Rebuild when the flags change. -Werror changes no object.
 $(B)/flags: FORCE | $(B)
-	@echo '$(CC) $(CFLAGS_ALL)' | cmp -s - $@ || echo '$(CC) $(CFLAGS_ALL)' > $@
+	@echo '$(CC) $(filter-out -Werror,$(CFLAGS_ALL))' | cmp -s - $@ || echo '$(CC) $(filter-out -Werror,$(CFLAGS_ALL))' > $@
 
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

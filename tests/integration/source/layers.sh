@@ -18,7 +18,7 @@ alone() { # alone FLAGS HEADER...
         ${CC:-gcc} $0 -Wno-unused-function -fsyntax-only -x c - >&2 ||
         echo "$1: does not compile alone"' "$1"
 }
-flags=$(sed 's/^ccache //; s/^[^ ]* //; s/-O3/-O0/; s/-Wmissing-prototypes//' "$BIN/flags") ||
+flags=$(sed 's/^ccache //; s/^[^ ]* //; s/-O3/-O0/; s/-Wmissing-prototypes//; s/$/ -Werror/' "$BIN/flags") ||
     die "no $BIN/flags"
 {
     alone "$flags" $(find src launcher worker -name '*.h' ! -path 'src/seed/*')

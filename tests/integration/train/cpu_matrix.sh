@@ -36,9 +36,9 @@ has_flags() { # has_flags FLAG...: those that $flags lacks are in $missing
     [ -z "$missing" ]
 }
 
-programs=$(cd "$TOP" && for t in $TESTS; do echo tests/unit/*/"$t.c"; done | sed 's/\.c$//; s#^#build/dev/#')
+programs=$(cd "$TOP" && for t in $TESTS; do echo tests/unit/*/"$t.c"; done | sed 's/\.c$//; s#^#build/release/#')
 # shellcheck disable=SC2086
-make -C "$TOP" --no-print-directory -s -j"$(nproc)" DEV=1 $programs \
+make -C "$TOP" --no-print-directory -s -j"$(nproc)" $programs \
     >"$TMP/make.log" 2>&1 || die "$(tail "$TMP/make.log")"
 flags=" $(sed -n 's/^flags[^:]*: *//p' /proc/cpuinfo | head -1) "
 # Core types that are compiled in; the symbols of the others lie in .bss.
@@ -60,7 +60,7 @@ for core in $cores; do
     has_flags $needed || { echo "$core not run: this CPU has no$missing"; continue; }
     since=$SECONDS
     for t in $TESTS; do
-        with_core "$core" "$TOP"/build/dev/tests/unit/*/"$t"
+        with_core "$core" "$TOP"/build/release/tests/unit/*/"$t"
         [ "$(used)" = "$core" ] && continue
         grep -q "^Core not found: $core" "$TMP/log" ||
             die "$t ran with core type $(used), not $core: $(head -3 "$TMP/log")"
