@@ -218,12 +218,21 @@ function chart(parent, c) {
     delete c.graph.user_attrs_.file;
   };
   c.update();
+  if (zooms.has(c.id)) c.graph.updateOptions({ dateWindow: zooms.get(c.id) });
   charts.push(c);
 }
 
+// A chart that is drawn again with newer data keeps its zoom.
+const zooms = new Map();
+function forgetZoom() {
+  for (const c of charts) if (c.graph.isZoomed("x")) c.graph.resetZoom();
+  zooms.clear();
+}
 function clearCharts(parent) {
   for (let i = charts.length - 1; i >= 0; i--)
     if (parent.contains(charts[i].legend)) {
+      if (charts[i].graph.isZoomed("x")) zooms.set(charts[i].id, charts[i].graph.xAxisRange());
+      else zooms.delete(charts[i].id);
       charts[i].graph.destroy();
       charts.splice(i, 1);
     }

@@ -10,7 +10,10 @@ enum { POINTS = 5000, POINTS_MIN = 12, POINTS_MAX = 400, JOBS_MAX = 1000 };
 
 struct report_cmd {
     const char *out, *last;
-    struct report_job *v;
+    struct report_shown {
+        struct report_job job;
+        const char *state; /* that of `paddlectl runs`, or NULL */
+    } * v;
     size_t n, cap;
     json_t *notes;
 };
@@ -22,7 +25,8 @@ static int add_job(struct report_cmd *p, const char *outputs, const char *job, c
         return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
     if (pd_grow(p->v, p->cap, p->n + 1))
         return pd_oom(err, "the report");
-    return report_job_read(&p->v[p->n++], dir, state, err);
+    p->v[p->n].state = state;
+    return report_job_read(&p->v[p->n++].job, dir, err);
 }
 
 /* 1: the folder has a part of a record, which `runs` cannot read. */
@@ -65,22 +69,26 @@ static int write_page(struct report_cmd *p, struct pd_err *err) {
     json_t *jobs = json_array();
     int rc = 0;
     for (size_t i = 0; i < p->n; i++)
-        n_series += p->v[i].many.n;
+        n_series += p->v[i].job.many.n;
     size_t max = n_series ? POINTS / n_series : POINTS_MAX;
     max = max < POINTS_MIN ? POINTS_MIN : max > POINTS_MAX ? POINTS_MAX : max;
     for (size_t i = 0; i < p->n && !rc; i++) {
-        rc = report_job_finish(&p->v[i], max, err);
-        json_array_append(jobs, p->v[i].out);
+        json_t *job = report_job_json(&p->v[i].job, p->v[i].state,
+                                      (struct report_points){.chief = max, .others = max}, err);
+        rc = err->code;
+        json_array_append_new(jobs, job);
     }
     json_t *data = json_pack("{s:s, s:I, s:o, s:O}", "paddlectl", PD_VERSION, "made_ms",
                              (json_int_t)(pd_wall_us() / 1000), "jobs", jobs, "notes", p->notes);
+    char *text = data ? report_data_text(data) : NULL;
     if (!rc)
-        rc = data ? report_page(&page, data, err) : pd_oom(err, "the report");
+        rc = text ? report_page(&page, text, err) : pd_oom(err, "the report");
     if (!rc)
         rc = pd_write_file_quick(p->out, page.data, page.len, 0644, err);
     if (!rc)
         printf("%s: %zu run%s, %zu kB\n", p->out, p->n, p->n == 1 ? "" : "s",
                (page.len + 500) / 1000);
+    free(text);
     json_decref(data);
     pd_buf_release(&page);
     return rc;
@@ -155,7 +163,7 @@ int cmd_report(int argc, char **argv) {
     if (!rc)
         rc = write_page(&p, &err);
     for (size_t i = 0; i < p.n; i++)
-        report_job_release(&p.v[i]);
+        report_job_release(&p.v[i].job);
     free(p.v);
     json_decref(p.notes);
     runs_release(&all);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // page.js - the parts of the page, from the JSON of report_data.c.
-const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
-const jobs = data.jobs;
+let data = { jobs: [] },
+  jobs = [];
 const DRAWN = 8;
 const PARTS = ["forward", "backward", "read", "push", "pull", "wait"];
 const PART_TEXT = {
@@ -485,23 +485,44 @@ function drawAll() {
   drawGraph(chosen());
   drawSettings(drawn());
 }
-function chooseJob() {
-  const all = series(chosen(), "progress");
+function trainersOf(job, one) {
+  const all = series(job, "progress");
   $("trainer").replaceChildren(
     element("option", { value: "all" }, "all"),
     ...all.map((s) => element("option", { value: s.rank }, trainerName(s))),
   );
+  if (all.some((s) => String(s.rank) === one)) $("trainer").value = one;
+}
+function chooseJob() {
+  trainersOf(chosen(), "all");
   drawInside();
   drawEvents(drawn(), chosen());
   drawGraph(chosen());
 }
-function begin() {
+// New data: runs that were there stay drawn or not, and keep their colours.
+function load(next) {
+  const before = new Map(jobs.map((job) => [job.job, job])),
+    used = new Set();
+  data = next;
+  jobs = data.jobs;
+  for (const job of jobs) {
+    const old = before.get(job.job);
+    if (old) used.add((job.index = old.index));
+    for (const m of job.marks) m.t = Math.max(0, m.t - job.t0);
+  }
   jobs.forEach((job, i) => {
-    job.index = i;
-    job.drawn = i < DRAWN;
+    const old = before.get(job.job);
+    job.drawn = old ? old.drawn : i < DRAWN;
+    if (old) return;
+    for (job.index = 0; used.has(job.index); ) job.index++;
+    used.add(job.index);
   });
+}
+function show() {
+  const selected = $("job").selectedOptions[0],
+    trainer = $("trainer").value;
   $("title").textContent = jobs.length === 1 ? label(jobs[0]) : jobs.length + " runs";
-  document.title = $("title").textContent + " - paddlectl report";
+  document.title = $("title").textContent + " - paddlectl " + (data.live ? "dashboard" : "report");
   $("made").textContent =
     "paddlectl " + data.paddlectl + ", " + new Date(data.made_ms).toLocaleString();
   const notes = [...data.notes, ...jobs.flatMap((j) => j.notes.map((n) => label(j) + ": " + n))];
@@ -511,19 +532,60 @@ function begin() {
       "These runs have " + graphs.size + " different networks: their costs may not be comparable.",
     );
   $("notes").replaceChildren(...notes.slice(0, 40).map((n) => element("p", { class: "note" }, n)));
-  $("job").replaceChildren(...jobs.map((j, i) => element("option", { value: i }, label(j))));
-  $("differ").checked = jobs.length > 1;
-  if (!jobs.length) {
-    document
-      .querySelector("main")
-      .replaceChildren(element("p", { class: "note" }, "No run could be read."));
-    return;
-  }
+  $("none").hidden = jobs.length > 0;
+  document.querySelector("main").hidden = !jobs.length;
+  $("job").replaceChildren(
+    ...jobs.map((j, i) => element("option", { value: i, "data-run": j.job }, label(j))),
+  );
+  if (!jobs.length) return;
+  const again = selected && jobs.findIndex((j) => j.job === selected.dataset.run);
+  if (again > 0) $("job").value = again;
+  trainersOf(chosen(), trainer);
+  // The page keeps its height meanwhile, so that it does not scroll.
+  document.body.style.minHeight = document.body.scrollHeight + "px";
   drawAll();
-  chooseJob();
-  $("job").addEventListener("change", chooseJob);
+  document.body.style.minHeight = "";
+}
+
+// --- a live page: `paddlectl dashboard` ---
+function follow(ms) {
+  setTimeout(async () => {
+    let next = ms;
+    try {
+      const answer = await fetch("data", { cache: "no-cache" });
+      if (!answer.ok) throw new Error(answer.statusText);
+      next = +answer.headers.get("x-next-ms") || ms;
+      const text = await answer.text();
+      if (text !== follow.text) {
+        load(JSON.parse(text));
+        show();
+      }
+      follow.text = text;
+      $("live").textContent = "live";
+      $("live").className = "good";
+      document.documentElement.setAttribute("data-live", ++follow.n);
+    } catch (e) {
+      $("live").textContent = "paddlectl dashboard does not answer: these are the last figures";
+      $("live").className = "bad";
+    }
+    follow(next);
+  }, ms);
+}
+follow.n = 0;
+
+function begin() {
+  load(JSON.parse($("data").textContent));
+  $("differ").checked = jobs.length > 1;
+  show();
+  $("job").addEventListener("change", () => {
+    forgetZoom();
+    chooseJob();
+  });
   $("trainer").addEventListener("change", drawInside);
-  $("x").addEventListener("change", drawCurves);
+  $("x").addEventListener("change", () => {
+    forgetZoom();
+    drawCurves();
+  });
   $("differ").addEventListener("change", () => drawSettings(drawn()));
   for (const id of ["smooth", "log"])
     $(id).addEventListener("input", () => {
@@ -532,4 +594,5 @@ function begin() {
     });
   dark.addEventListener("change", drawAll);
   document.documentElement.setAttribute("data-ready", "1");
+  if (data.live) follow(1000);
 }

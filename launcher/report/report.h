@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.h - the page of `paddlectl report`: one HTML file that needs no other.
  *
- *     record.json, metrics.jsonl, train.ini ──> report_data.c ──> JSON ──> report_page.c ──> HTML
- *                                               report_series.c: fewer points, as columns
+ *     run.json, metrics.jsonl, train.ini ──> report_data.c ──> JSON ──> report_page.c ──> HTML
+ *                                            report_series.c: fewer points, as columns
  *
  * The page has the charts' library (dygraphs), page.css and page.js of this folder, and the JSON.
  */
 #pragma once
 
-#include <jansson.h>
+#include "launcher/record/record.h"
 
 /* --- numbers of events as columns --- */
 
@@ -21,31 +21,51 @@ struct report_many {
 
 /* 1: the event's numbers are a series: progress, pass, test. */
 int report_series_takes(const char *ev);
-/* First every event is counted, then every event is added. Each series gets at most `max` points:
- * a point stands for several events in a row, and has the mean of progress, the last of others. */
-int report_series_count(struct report_many *m, const json_t *event);
-int report_series_add(struct report_many *m, const json_t *event, json_int_t t0, size_t max);
-/* An array of {"ev", "rank", "node", "host", "every", "cols": {KEY: [number or null, ...]}}. NULL:
- * no memory. `t` is in milliseconds since t0. */
-json_t *report_series_json(struct report_many *m);
+/* A point of a series stands for one event or for several events in a row. It has the mean of
+ * progress, and the last of others. */
+int report_series_add(struct report_many *m, const json_t *event);
+/* Most points of a series: of those of rank 0, and of the others. */
+struct report_points {
+    size_t chief, others;
+};
+/* An array of {"ev", "rank", "node", "host", "every", "cols": {KEY: [number or null, ...]}},
+ * `every`: events of a point. `t` is in milliseconds since t0. NULL: no memory. */
+json_t *report_series_json(const struct report_many *m, json_int_t t0, struct report_points max);
+/* Which process a series is of; `host` is valid as long as the series. */
+struct report_who {
+    const char *ev, *host;
+    json_int_t rank;
+};
+struct report_who report_series_who(const struct report_series *s);
+/* The last value of the i-th column and its key, for example "cost" or "metrics.auc". 0: there are
+ * fewer columns. */
+int report_series_last(const struct report_series *s, size_t i, const char **key, double *value);
 void report_series_release(struct report_many *m);
 
 /* --- the data of a job --- */
 
 struct report_job {
     char dir[PATH_MAX];
-    const char *state; /* that of `paddlectl runs`, or NULL: as run.json has it */
+    json_t *run, *settings, *notes;
     struct report_many many;
-    json_t *out; /* of report_job_finish */
-    json_t *notes;
+    json_t *marks; /* events that are no series; `t` in milliseconds since 1970 */
+    json_t *graph; /* the network, or NULL */
     json_int_t first_ms;
     uint64_t n_events;
+    size_t n_marks;
+    struct record_place place; /* metrics.jsonl has been read until here */
+    struct timespec run_time;  /* of run.json as it has been read */
+    int no_memory;
 };
 
-/* Reads the record in `dir`, and counts. What cannot be read becomes a note. Only PD_ENOMEM. */
-int report_job_read(struct report_job *j, const char *dir, const char *state, struct pd_err *err);
-/* Makes j->out, with at most max_points points for each series. */
-int report_job_finish(struct report_job *j, size_t max_points, struct pd_err *err);
+/* Reads the record in `dir`. What cannot be read becomes a note. Only PD_ENOMEM. */
+int report_job_read(struct report_job *j, const char *dir, struct pd_err *err);
+/* Reads what is new in the record. *changed: 1 if anything is. */
+int report_job_update(struct report_job *j, int *changed, struct pd_err *err);
+/* The job as the page has it: a new reference. `state` is that of `paddlectl runs`, or NULL: as
+ * run.json has it. NULL: no memory. */
+json_t *report_job_json(const struct report_job *j, const char *state, struct report_points max,
+                        struct pd_err *err);
 void report_job_release(struct report_job *j);
 
 /* Adds settings to `into`: "SECTION.KEY" -> value, those of train.ini and over them those of
@@ -54,5 +74,9 @@ int report_settings(json_t *into, const char *dir, const json_t *run, struct pd_
 
 /* --- the page --- */
 
-/* Appends the page. {"version", "jobs": [...], "notes": [...]} */
-int report_page(struct pd_buf *out, const json_t *data, struct pd_err *err);
+/* The data of the page: {"paddlectl": version, "made_ms", "live", "jobs": [...], "notes": [...]},
+ * with few digits. `live`: the page asks for "data" again. NULL: no memory; the caller frees the
+ * text. */
+char *report_data_text(const json_t *data);
+/* Appends the page with this data in it. */
+int report_page(struct pd_buf *out, const char *data, struct pd_err *err);

@@ -61,72 +61,6 @@ static void shorten_run(json_t *run) {
 
 /* --- metrics.jsonl --- */
 
-static uint64_t count_lines(const char *path) {
-    struct stat st;
-    char *part = pd_malloc(PART);
-    const int fd = part ? pd_open_regular(path, O_RDONLY, 0, &st) : -1;
-    uint64_t n = 0;
-    char last = '\n';
-    for (ssize_t k; fd >= 0 && (k = read(fd, part, PART)) > 0; last = part[k - 1])
-        for (const char *p = part; (p = memchr(p, '\n', (size_t)(part + k - p))); p++)
-            n++;
-    pd_close(fd);
-    free(part);
-    return n + (last != '\n');
-}
-
-static void count_event(void *arg, json_t *event) {
-    struct report_job *j = arg;
-    const json_int_t t = json_integer_value(json_object_get(event, "t"));
-    const json_t *version = json_object_get(event, "version");
-    j->n_events++;
-    if (version && json_integer_value(version) != RECORD_VERSION)
-        note(j,
-             "metrics.jsonl is of another version of paddlectl (%lld, this one knows %d): what "
-             "this version knows is shown",
-             (long long)json_integer_value(version), RECORD_VERSION);
-    if (t > 0 && (!j->first_ms || t < j->first_ms))
-        j->first_ms = t;
-    if (report_series_takes(text_of(event, "ev")))
-        report_series_count(&j->many, event);
-}
-
-int report_job_read(struct report_job *j, const char *dir, const char *state, struct pd_err *err) {
-    char path[PATH_MAX];
-    struct pd_err why = {0};
-    *j = (struct report_job){.state = state, .out = json_object(), .notes = json_array()};
-    if (!j->out || !j->notes || pd_fmt(j->dir, sizeof j->dir, "%s", dir))
-        return pd_oom(err, "the report");
-    json_t *run = read_run(j, &why), *settings = json_object();
-    if (report_settings(settings, dir, run, &why))
-        note(j, "settings of train.ini are missing: %.400s", why.msg);
-    shorten_run(run);
-    if (json_object_set_new(j->out, "run", run) ||
-        json_object_set_new(j->out, "settings", settings))
-        return pd_oom(err, "the report");
-    why = (struct pd_err){0};
-    if (record_read_metrics(dir, count_event, j, &why))
-        note(j, "metrics.jsonl cannot be read: %.400s", why.msg);
-    else if (!pd_fmt(path, sizeof path, "%s/metrics.jsonl", dir)) {
-        const uint64_t lines = count_lines(path);
-        if (lines > j->n_events)
-            note(j,
-                 "%llu of %llu lines of metrics.jsonl cannot be read: they are damaged, or the "
-                 "record is cut off",
-                 (unsigned long long)(lines - j->n_events), (unsigned long long)lines);
-    }
-    return 0;
-}
-
-/* --- the second reading --- */
-
-struct taking {
-    struct report_job *j;
-    json_t *marks, *graph;
-    size_t max_points, n_marks;
-    json_int_t t0;
-};
-
 /* At most TEXT_MAX bytes, whole characters. */
 static json_t *short_text(const char *s) {
     size_t n = strlen(s);
@@ -137,10 +71,10 @@ static json_t *short_text(const char *s) {
     return json_stringn(s, n);
 }
 
-static void take_mark(struct taking *x, const json_t *event) {
-    static const char *const keys[] = {"ev",   "state",  "text", "path", "host",
-                                       "from", "reason", "node", "role", "rank"};
-    if (++x->n_marks > MARKS_MAX)
+static void add_mark(struct report_job *j, const json_t *event) {
+    static const char *const keys[] = {"t",    "ev",     "state", "text", "path", "host",
+                                       "from", "reason", "node",  "role", "rank"};
+    if (++j->n_marks > MARKS_MAX)
         return;
     json_t *o = json_object();
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -150,51 +84,133 @@ static void take_mark(struct taking *x, const json_t *event) {
         else if (json_is_number(v))
             json_object_set(o, keys[i], v);
     }
-    const json_int_t t = json_integer_value(json_object_get(event, "t"));
-    json_object_set_new(o, "t", json_integer(t > x->t0 ? t - x->t0 : 0));
-    json_array_append_new(x->marks, o);
+    json_array_append_new(j->marks, o);
 }
 
-static void take_event(void *arg, json_t *event) {
-    struct taking *x = arg;
+static void add_event(void *arg, json_t *event) {
+    struct report_job *j = arg;
+    const json_int_t t = json_integer_value(json_object_get(event, "t"));
+    const json_t *version = json_object_get(event, "version");
     const char *ev = text_of(event, "ev");
-    if (!*ev || !strcmp(ev, "doing"))
-        return;
+    j->n_events++;
+    if (version && json_integer_value(version) != RECORD_VERSION)
+        note(j,
+             "metrics.jsonl is of another version of paddlectl (%lld, this one knows %d): what "
+             "this version knows is shown",
+             (long long)json_integer_value(version), RECORD_VERSION);
+    if (t > 0 && (!j->first_ms || t < j->first_ms))
+        j->first_ms = t;
     if (report_series_takes(ev)) {
-        report_series_add(&x->j->many, event, x->t0, x->max_points);
+        j->no_memory |= report_series_add(&j->many, event) != 0;
     } else if (!strcmp(ev, "model")) { /* of the last start */
-        json_decref(x->graph);
-        x->graph =
+        json_decref(j->graph);
+        j->graph =
             json_pack("{s:O*, s:O*, s:O*}", "nodes", json_object_get(event, "nodes"), "values",
                       json_object_get(event, "values"), "flops", json_object_get(event, "flops"));
-    } else {
-        take_mark(x, event);
+    } else if (*ev && strcmp(ev, "doing")) {
+        add_mark(j, event);
     }
 }
 
-int report_job_finish(struct report_job *j, size_t max_points, struct pd_err *err) {
-    const json_t *run = json_object_get(j->out, "run");
-    const json_int_t started = json_integer_value(json_object_get(run, "started_ms"));
+/* Lines of the first n bytes. */
+static uint64_t count_lines(const char *path, uint64_t n) {
+    struct stat st;
+    char *part = pd_malloc(PART);
+    const int fd = part ? pd_open_regular(path, O_RDONLY, 0, &st) : -1;
+    uint64_t lines = 0;
+    for (ssize_t k; fd >= 0 && n && (k = read(fd, part, n < PART ? n : PART)) > 0; n -= (size_t)k)
+        for (const char *p = part; (p = memchr(p, '\n', (size_t)(part + k - p))); p++)
+            lines++;
+    pd_close(fd);
+    free(part);
+    return lines;
+}
+
+/* The paddlectl that writes a record may be in the middle of its last line. */
+static void note_lost_lines(struct report_job *j) {
+    char path[PATH_MAX];
+    struct stat st;
+    if (pd_fmt(path, sizeof path, "%s/metrics.jsonl", j->dir) || stat(path, &st))
+        return;
+    const int cut = (uint64_t)st.st_size > j->place.at && !record_is_written(j->dir);
+    const uint64_t lines = count_lines(path, j->place.at) + (cut ? 1 : 0);
+    if (lines > j->n_events)
+        note(j,
+             "%llu of %llu lines of metrics.jsonl cannot be read: they are damaged, or the "
+             "record is cut off",
+             (unsigned long long)(lines - j->n_events), (unsigned long long)lines);
+}
+
+static struct timespec run_time(const struct report_job *j) {
+    char path[PATH_MAX];
+    struct stat st = {0};
+    if (!pd_fmt(path, sizeof path, "%s/run.json", j->dir) && stat(path, &st))
+        st = (struct stat){0};
+    return st.st_mtim;
+}
+
+int report_job_read(struct report_job *j, const char *dir, struct pd_err *err) {
+    struct pd_err why = {0};
+    *j = (struct report_job){
+        .marks = json_array(), .notes = json_array(), .settings = json_object()};
+    if (!j->marks || !j->notes || !j->settings || pd_fmt(j->dir, sizeof j->dir, "%s", dir))
+        return pd_oom(err, "the report");
+    j->run_time = run_time(j);
+    j->run = read_run(j, &why);
+    if (report_settings(j->settings, dir, j->run, &why))
+        note(j, "settings of train.ini are missing: %.400s", why.msg);
+    shorten_run(j->run);
+    why = (struct pd_err){0};
+    if (record_read_more(dir, &j->place, add_event, j, &why))
+        note(j, "metrics.jsonl cannot be read: %.400s", why.msg);
+    else
+        note_lost_lines(j);
+    return j->no_memory ? pd_oom(err, "the report") : 0;
+}
+
+int report_job_update(struct report_job *j, int *changed, struct pd_err *err) {
+    char dir[PATH_MAX];
+    struct pd_err why = {0};
+    const struct timespec t = run_time(j);
+    const uint64_t before = j->n_events;
+    if (record_changed(j->dir, &j->place) || t.tv_sec != j->run_time.tv_sec ||
+        t.tv_nsec != j->run_time.tv_nsec) {
+        *changed = 1;
+        pd_fmt(dir, sizeof dir, "%s", j->dir);
+        report_job_release(j);
+        return report_job_read(j, dir, err);
+    }
+    record_read_more(j->dir, &j->place, add_event, j, &why);
+    *changed = j->n_events != before;
+    return j->no_memory ? pd_oom(err, "the report") : 0;
+}
+
+json_t *report_job_json(const struct report_job *j, const char *state, struct report_points max,
+                        struct pd_err *err) {
+    const json_int_t started = json_integer_value(json_object_get(j->run, "started_ms"));
+    const json_int_t t0 =
+        started > 0 && (!j->first_ms || started < j->first_ms) ? started : j->first_ms;
     const char *slash = strrchr(j->dir, '/');
-    struct taking x = {.j = j, .marks = json_array(), .max_points = max_points};
-    struct pd_err none = {0};
-    x.t0 = started > 0 && (!j->first_ms || started < j->first_ms) ? started : j->first_ms;
-    record_read_metrics(j->dir, take_event, &x, &none);
-    if (x.n_marks > MARKS_MAX)
-        note(j, "the first %d of %zu events are shown", MARKS_MAX, x.n_marks);
-    json_t *series = report_series_json(&j->many);
-    json_t *more =
-        json_pack("{s:s, s:s, s:I, s:o*, s:o*, s:o*, s:O}", "job", slash ? slash + 1 : j->dir,
-                  "state", j->state ? j->state : text_of(run, "state"), "t0", x.t0, "series",
-                  series, "marks", x.marks, "graph", x.graph, "notes", j->notes);
-    if (!more || json_object_update(j->out, more))
+    json_t *notes = json_copy(j->notes);
+    char text[80];
+    if (j->n_marks > MARKS_MAX &&
+        !pd_fmt(text, sizeof text, "the first %d of %zu events are shown", MARKS_MAX, j->n_marks))
+        json_array_append_new(notes, json_string(text));
+    json_t *out = json_pack("{s:O, s:O, s:s, s:s, s:I, s:o*, s:O, s:O*, s:o}", "run", j->run,
+                            "settings", j->settings, "job", slash ? slash + 1 : j->dir, "state",
+                            state ? state : text_of(j->run, "state"), "t0", t0, "series",
+                            report_series_json(&j->many, t0, max), "marks", j->marks, "graph",
+                            j->graph, "notes", notes);
+    if (!out)
         pd_oom(err, "the report");
-    json_decref(more);
-    return err->code;
+    return out;
 }
 
 void report_job_release(struct report_job *j) {
     report_series_release(&j->many);
-    json_decref(j->out);
+    json_decref(j->run);
+    json_decref(j->settings);
+    json_decref(j->marks);
+    json_decref(j->graph);
     json_decref(j->notes);
 }

@@ -40,13 +40,15 @@ static void put_data(struct pd_buf *out, const char *json) {
 
 static void put_text(struct pd_buf *out, const char *text) { pd_put(out, text, strlen(text)); }
 
-int report_page(struct pd_buf *out, const json_t *data, struct pd_err *err) {
-    char *json = json_dumps(data, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(5));
-    if (!json)
-        return pd_oom(err, "the report");
+char *report_data_text(const json_t *data) {
+    return json_dumps(data, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(5));
+}
+
+int report_page(struct pd_buf *out, const char *json, struct pd_err *err) {
     put_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                  "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+                  "img-src data:; connect-src 'self'; style-src 'unsafe-inline'; script-src "
+                  "'unsafe-inline'\">\n"
                   "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                   "<meta name=\"color-scheme\" content=\"light dark\">\n"
                   "<link rel=\"icon\" href=\"data:,\">\n"
@@ -66,6 +68,5 @@ int report_page(struct pd_buf *out, const json_t *data, struct pd_err *err) {
     put_part(out, report_script, report_script_end);
     put_part(out, report_parts, report_parts_end);
     put_text(out, "</script>\n</body>\n</html>\n");
-    free(json);
     return out->failed ? pd_oom(err, "the report") : 0;
 }
