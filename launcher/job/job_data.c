@@ -4,7 +4,8 @@
  *
  *     package "workspace": all other files and the list of data files; to all nodes, in the phase
  *                          prepare
- *     package "data":      the data files, one part per trainer; after the ranks are known
+ *     package "data":      the data files, one part per trainer; after the ranks are known. With
+ *                          data_copies = 2 a node also gets the part of the node before it
  *
  * The entries of the package tell which files are data files (dispatch/split.h). Both packages
  * determine this separately, on the thread that hashes the package. Node 0 also gets a list of the
@@ -20,7 +21,7 @@ struct job_data {
     const struct pd_options *opts;
     struct split rest, data; /* the data files, as found by the scan of each package */
     int n_trainers;
-    int *rank;         /* index: host; -1: no trainer */
+    int (*rank)[2];    /* index: host: its trainer, and the one whose files it copies; -1: none */
     int (*readers)[2]; /* index: item of the scan of the data; see split_readers */
     /* index: place in data.apart */
     size_t *item;         /* item of the scan of the data */
@@ -86,12 +87,24 @@ void job_data_keep(struct job_data *t, struct scan *data) {
 
 struct picking {
     const struct job_data *t;
-    int rank;
+    const int *rank;
 };
 
 static int pick(void *arg, size_t item) {
     const struct picking *p = arg;
-    return p->t->readers[item][0] == p->rank || p->t->readers[item][1] == p->rank;
+    const int *reader = p->t->readers[item];
+    for (int k = 0; k < 2; k++)
+        if (p->rank[k] >= 0 && (reader[0] == p->rank[k] || reader[1] == p->rank[k]))
+            return 1;
+    return 0;
+}
+
+int job_data_copies(const struct job *j) {
+    if (j->n_nodes < 2)
+        return 1;
+    if (j->opts->data_copies)
+        return (int)j->opts->data_copies;
+    return j->flags.detach && job_may_restart(j) ? 2 : 1;
 }
 
 /* Both scans read the same folder, but not at the same time: compare the lists of data files. */
@@ -155,7 +168,7 @@ static int make(void *arg, struct scan *scan, int host, struct scan_root *out, s
         rc = find_readers(t, scan, err);
     if (!rc && !host)
         rc = find_ids(t, scan, err);
-    if (rc || !t->data.apart.n || p.rank < 0)
+    if (rc || !t->data.apart.n || (p.rank[0] < 0 && p.rank[1] < 0))
         return rc;
     rc = scan_pick(scan, pick, &p, out, err);
     return rc ? rc : 1;
@@ -163,11 +176,16 @@ static int make(void *arg, struct scan *scan, int host, struct scan_root *out, s
 
 void job_data_begin(struct job *j) {
     struct job_data *t = j->data;
+    const int has_copies = job_data_copies(j) > 1;
     for (int i = 0; i < j->n_hosts; i++)
-        t->rank[i] = -1;
+        t->rank[i][0] = t->rank[i][1] = -1;
     t->n_trainers = (int)j->c.n_trainers;
-    for (int r = 0; r < t->n_trainers; r++)
-        t->rank[j->by_id[j->c.trainers[r]]->place] = r;
+    for (int r = 0; r < t->n_trainers; r++) {
+        const int id = j->c.trainers[r];
+        t->rank[j->by_id[id]->place][0] = r;
+        if (has_copies)
+            t->rank[j->by_id[(id + 1) % j->n_nodes]->place][1] = r;
+    }
     dispatch_parts(j->dispatch, j->data_package, make, t);
 }
 
@@ -194,4 +212,7 @@ size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out) {
     return i;
 }
 
-int job_data_wants(const struct job_node *n) { return n->job->data->rank[n->place] >= 0; }
+int job_data_wants(const struct job_node *n) {
+    const int *rank = n->job->data->rank[n->place];
+    return rank[0] >= 0 || rank[1] >= 0;
+}

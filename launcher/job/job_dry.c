@@ -78,9 +78,10 @@ static void print_shares(const struct job *j, const json_t *list) {
         files += (uint64_t)json_integer_value(json_object_get(t, "n_files"));
         bytes += (uint64_t)json_integer_value(json_object_get(t, "bytes"));
     }
-    printf("of these, %llu data files, %llu bytes, each sent to its trainer only (data_layout = "
-           "dispatched):\n",
-           (unsigned long long)files, (unsigned long long)bytes);
+    printf("of these, %llu data files, %llu bytes, each sent to its trainer %s:\n",
+           (unsigned long long)files, (unsigned long long)bytes,
+           job_data_copies(j) > 1 ? "and to the next node (data_copies = 2)"
+                                  : "only (data_layout = dispatched)");
     json_array_foreach (list, i, t) {
         printf("  trainer %zu  %s  %lld files, %lld bytes\n", i,
                json_string_value(json_object_get(t, "host")),

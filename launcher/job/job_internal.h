@@ -336,6 +336,8 @@ void job_data_leave_out(struct job_data *t, struct scan *rest);
 void job_data_keep(struct job_data *t, struct scan *data);
 void job_data_begin(struct job *j); /* ranks are known: make the parts and send them */
 int job_data_wants(const struct job_node *n);
+/* The nodes that get each data file: data_copies, and what auto means. */
+int job_data_copies(const struct job *j);
 size_t job_data_n(const struct job *j); /* number of data files; valid after hashing */
 /* Write rows of AG_DATA_LIST from file number `first` on, about 512 KiB. Returns the number of the
  * first file not written. */

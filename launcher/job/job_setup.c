@@ -122,12 +122,12 @@ static int add_option(json_t *spec, const struct wire_field *f, const struct pd_
 int job_make_spec(struct job *j, struct pd_err *err) {
     const struct pd_options *o = j->opts;
     json_decref(j->spec);
-    j->spec = json_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:b, s:b}", "job", j->id, "attached",
-                        !j->flags.detach, "grace_ms", NODE_GRACE_MS, "pserver_nodes",
+    j->spec = json_pack("{s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:b, s:b, s:i}", "job", j->id,
+                        "attached", !j->flags.detach, "grace_ms", NODE_GRACE_MS, "pserver_nodes",
                         ids(j->c.pservers, j->c.n_pservers), "trainer_nodes",
                         ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
                         train_object(j), "encrypt", o->encrypt != PD_ENCRYPT_OFF, "local",
-                        client_env_is_local(&j->c) && !*o->nic);
+                        client_env_is_local(&j->c) && !*o->nic, "data_copies", job_data_copies(j));
     for (size_t i = 0; j->spec && i < wire_job_spec.n; i++)
         if (wire_job_spec.fields[i].option && add_option(j->spec, &wire_job_spec.fields[i], o)) {
             json_decref(j->spec);
@@ -150,6 +150,11 @@ static int check_options(struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ECONF,
                        "there is no workspace: give job_dispatch_package (a folder or tar archive "
                        "on this machine) or job_workspace (a folder on the nodes)");
+    if (o->data_copies > 1 && (j->c.hosts.n < 2 || o->data_layout == PD_DATA_LOCAL))
+        return pd_fail(
+            err, PD_ECONF, "%s: data_copies = 2 needs %s", option_source(o, "data_copies"),
+            j->c.hosts.n < 2 ? "a second node to keep the copies: add a host"
+                             : "data files that paddlectl sends: not data_layout = local");
     return check_roles(j, err);
 }
 

@@ -128,6 +128,7 @@ struct pd_options {
     int64_t log_max_size, keep_jobs, log_keep; /* bytes, files */
     int64_t relay, encrypt, store_limit;       /* enum pd_relay, enum pd_encrypt, bytes */
     int64_t data_layout;                       /* enum pd_data_layout */
+    int64_t data_copies;                       /* 0: auto (job_data_copies) */
     int64_t on_failure, max_restarts;          /* enum pd_on_failure */
     int64_t on_hangup;                         /* enum pd_on_hangup */
     /* [train] */

@@ -15,6 +15,7 @@ static const struct wire_field rows[] = {
     BOOL(attached, 0),
     BOOL(encrypt, 1), /* a description that does not say so gives no protection up */
     BOOL(local, 0),
+    INT(data_copies, 1, 2, 1, NULL),
     INT(attach_lease_ms, 100, DAY_MS, 5000, "attach_lease"),
     INT(detach_lease_ms, 100, DAY_MS, 60000, "detach_lease"),
     INT(connect_ms, 100, DAY_MS, 60000, NULL),

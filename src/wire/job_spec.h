@@ -8,9 +8,10 @@
 
 /* Times ending in _ms are milliseconds. The texts belong to the JSON object. */
 struct job_spec {
-    int64_t attached; /* paddlectl stays connected: the job ends without it */
-    int64_t encrypt;  /* connections between agents are sealed */
-    int64_t local;    /* all nodes are on one machine: agents listen on loopback only */
+    int64_t attached;    /* paddlectl stays connected: the job ends without it */
+    int64_t encrypt;     /* connections between agents are sealed */
+    int64_t data_copies; /* nodes that have each data file that was sent apart */
+    int64_t local;       /* all nodes are on one machine: agents listen on loopback only */
     uint64_t attach_lease_ms, detach_lease_ms;
     uint64_t connect_ms;                     /* limit for all agents to join */
     uint64_t ready_ms, end_ms;               /* limits for a pserver to listen, pservers to end */

@@ -69,7 +69,7 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
     /* The files were sent to the nodes of the first attempt. */
     const struct roles *roles = &d->o.spec->roles;
     struct file_holders h;
-    int32_t node[FILE_RANKS + 64];
+    int32_t node[2 * FILE_RANKS + 64];
     char text[300];
     size_t n = 0;
     if (!d->list || !file_index_find(d->list, path, &h)) {
@@ -78,8 +78,9 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
         return NULL;
     }
     for (int k = 0; k < FILE_RANKS; k++)
-        if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
-            node[n++] = roles->nodes[ROLE_TRAINER][h.rank[k]];
+        for (int c = 0; c < d->o.spec->job.data_copies; c++)
+            if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
+                node[n++] = (roles->nodes[ROLE_TRAINER][h.rank[k]] + c) % d->o.spec->n_nodes;
     for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
         node[n++] = h.node[i];
     json_t *list = json_array();

@@ -213,7 +213,7 @@ clear_nodes
 # --- the same with data files that were sent to the trainers' nodes only. All voters have the list of them; here node 0 has no trainer
 elected() { # elected NAME NODE OPTION...: starts detached, with trainer 0 on NODE, and kills node 0 with its guardian
     local agent guardian
-    JOB=$("$ctl" run --conf=apart.ini --outputs="$1" --detach "${T[@]}" --checkpoint_copies=2 "${@:3}" 2>detach.err) ||
+    JOB=$("$ctl" run --conf=apart.ini --outputs="$1" --detach "${T[@]}" --checkpoint_copies=2 --data_copies=1 "${@:3}" 2>detach.err) ||
         die "run --detach: $(cat detach.err)"
     wait_for 120 "step $step" batches "node$2" "$step"
     agent=$(cat node0/JOB*/.agent/pid)
@@ -230,7 +230,7 @@ same apart/latest "$topology"
 [ "$(ls node1/JOB*/workspace/train node2/JOB*/workspace/train | grep -c part-)" = 6 ] || die "data: $(ls node[12]/JOB*/workspace/train)"
 clear_nodes
 
-# --- only node 0 had the files of its trainer, and nobody else has them: that is said
+# --- only node 0 had the files of its trainer, and nobody else has them: that is said (data/data_copies.sh: without data_copies = 1)
 elected gone 0 --max_restarts=1
 "$ctl" attach --conf=conf.ini "$JOB" >attach.log 2>&1
 [ $? = 1 ] || die "it went on without data: $(grep -v Batch attach.log)"

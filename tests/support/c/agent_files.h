@@ -156,7 +156,11 @@ static inline struct made *make_agent(int i) {
     must(agent_core_init(&m->core, &p, AGENT_JOB, "", &err), &err);
     must(node_paths_join(p.dir, "workspace", path, &err), &err);
     assert_int_equal(mkdir(path, 0755), 0);
-    m->spec = (struct spec){.node = i, .n_nodes = NODES, .job.encrypt = 1, .roles.n_nodes = NODES};
+    m->spec = (struct spec){.node = i,
+                            .n_nodes = NODES,
+                            .job.encrypt = 1,
+                            .job.data_copies = 1,
+                            .roles.n_nodes = NODES};
     assert_int_equal(
         roles_init(&m->spec.roles, ROLE_PSERVER) | roles_init(&m->spec.roles, ROLE_TRAINER), 0);
     for (int k = 0; k < NODES; k++)

@@ -26,6 +26,16 @@ static void the_next_holder_is_asked(void **state) {
     assert_int_equal(n_fed, 0);
 }
 
+/* The list names node 1; with data_copies = 2 node 2 has the files, too. */
+static void the_next_node_has_a_copy(void **state) {
+    (void)state;
+    node[0]->spec.job.data_copies = 2;
+    send_list(on_one);
+    node[1]->lost = 1;
+    must_fetch(names[BIG]);
+    assert_int_equal(n_fed, 0);
+}
+
 /* A holder fails in the middle of a file: the next source is asked for what has not come. */
 static void what_came_is_not_asked_for_again(void **state) {
     struct file_pieces f = {0};
@@ -166,6 +176,7 @@ static void lists_that_are_damaged_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(the_next_node_has_a_copy, setup_two, teardown),
         cmocka_unit_test_setup_teardown(what_came_is_not_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_is_told, setup, teardown),
