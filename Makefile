@@ -279,9 +279,11 @@ docs: packages-docs
 	@docs/site.py build/docs
 .PHONY: docs
 
-# docs/train-ini.md is what the program prints.
+# docs/train-ini.md is what the program prints; the interfaces' pages come from their sources.
 reference: all
 	$(B)/paddlectl help train.ini >docs/train-ini.md
+	docs/api.py python >docs/python-api.md
+	docs/api.py c >docs/c-api.md
 .PHONY: reference
 
 # The manual and the completions come from the program's own tables.

@@ -21,7 +21,7 @@ PAGES = [
     ("How to", "docs/data.md docs/checkpoints.md docs/online.md docs/own-trainer.md docs/tuning.md docs/records.md docs/sweeps.md "
                "docs/shared-hosts.md docs/engines.md docs/kubernetes.md docs/by-hand.md "
                "docs/migration.md"),
-    ("Reference", "docs/train-ini.md docs/model-format.md docs/protocol.md docs/sources.md"),
+    ("Reference", "docs/train-ini.md docs/python-api.md docs/c-api.md docs/model-format.md docs/protocol.md docs/sources.md"),
     ("Explanation", "docs/design.md docs/security.md docs/faults.md docs/fuzzing.md"),
     ("Figures", "docs/results.md docs/performance.md docs/experiments.md"),
     ("Project", "CONTRIBUTING.md docs/testing.md SECURITY.md CHANGELOG.md"),

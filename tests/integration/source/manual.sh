@@ -47,6 +47,31 @@ has "no layer, activation, cost, evaluator, optimizer or key 'convolve'"
 expect 2 "$ctl" help run stop
 has "unexpected word 'stop'"
 
+# --- the reference of libpaddle_ps: docs/c-api.md and docs/python-api.md are made from its sources
+for page in c python; do
+    expect 0 "$TOP/docs/api.py" $page
+    [ "$OUT" = "$(cat "$TOP/docs/$page-api.md")" ] ||
+        die "docs/$page-api.md is not what docs/api.py prints: $(diff <(echo "$OUT") "$TOP/docs/$page-api.md" | head)"
+done
+calls=$(grep -oE '\bpaddle_ps_[a-z_]+\(' "$TOP/src/capi/paddle_ps.h" | tr -d '(' | sort -u)
+diff <(echo "$calls") <(sed -n 's/^### //p' "$TOP/docs/c-api.md" | sort) || die "docs/c-api.md has other calls"
+for c in $calls; do # each is a method, but for those that only C needs
+    grep -qE "^#+ (Client[.])?${c#paddle_ps_}\$" "$TOP/docs/python-api.md" ||
+        [[ $c == paddle_ps_@(version|free|error) ]] || die "docs/python-api.md has no ${c#paddle_ps_}"
+done
+# what the generator must find, in a copy
+mkdir -p "$TMP/copy/docs" "$TMP/copy/src" && cp "$TOP/docs/api.py" "$TMP/copy/docs" && cp -r "$TOP/src/capi" "$TMP/copy/src"
+client=$TMP/copy/src/capi/python/paddle_ps/__init__.py
+sed -i 's/n_samples: int, sums/n_samples, sums/' "$client"
+expect 1 "$TMP/copy/docs/api.py" python
+has "step_end has no type hints"
+sed 's/"""Waits for all trainers."""/pass/' "$TOP/src/capi/python/paddle_ps/__init__.py" >"$client"
+expect 1 "$TMP/copy/docs/api.py" python
+has "Client.barrier has no docstring"
+sed -i 's|/\* BLOCKS until all servers .*||' "$TMP/copy/src/capi/paddle_ps.h"
+expect 1 "$TMP/copy/docs/api.py" c
+has "paddle_ps_start has no comment"
+
 # --- man pages: one for each command, without a warning, with every option
 expect 0 "$ctl" help --pages
 pages=$OUT

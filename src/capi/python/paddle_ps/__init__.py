@@ -12,7 +12,7 @@ step):
     ps.start()
     for batch in data:
         W = ps.pull_dense(w)                    # numpy arrays; complete after ps.wait()
-        rows = ps.pull_rows(words, ids)         # one row for each id: any order, any shape, repeated ids too
+        rows = ps.pull_rows(words, ids)         # one row for each id, in any order and shape
         ps.wait()
         ...
         ps.push_dense(w, dW)

@@ -4,7 +4,7 @@
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.words = paddle_ps.torch.Embedding(32, std=0.01)   # any 64-bit ids; rows on the servers
+            self.words = paddle_ps.torch.Embedding(32, std=0.01)   # any 64-bit ids
             self.tower = torch.nn.Linear(32, 1)
         def forward(self, ids):
             return self.tower(self.words(ids).mean(1))
@@ -12,9 +12,9 @@
     with paddle_ps.join("optimizer=adagrad optimizer.learning_rate=0.05") as ps:
         model = Net()
         optimizer = paddle_ps.torch.Optimizer(model, ps)
-        for ids, labels in data:                                   # this trainer's part of each batch
+        for ids, labels in data:                               # this trainer's part of each batch
             optimizer.zero_grad()
-            loss = criterion(model(ids), labels)                   # the mean of the samples' losses
+            loss = criterion(model(ids), labels)               # the mean of the samples' losses
             loss.backward()
             optimizer.step(len(ids), loss)
         ps.pass_end()
@@ -57,6 +57,7 @@ class Embedding(torch.nn.Module):
         self._table = client.table(name, self.embedding_dim, self.num_embeddings, **self.attributes)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """The rows of `ids`, pulled from the servers. Waits for them."""
         if self._client is None:
             raise Error(-9, "an Embedding has no rows before Optimizer(model, client)")
         trains = torch.is_grad_enabled()
@@ -74,6 +75,7 @@ class Embedding(torch.nn.Module):
             self._client.push_rows(self._table, ids.numpy(), (grads * factor).numpy())
 
     def extra_repr(self) -> str:
+        """What print(model) shows of this module."""
         return "%d" % self.embedding_dim
 
 
