@@ -79,6 +79,7 @@ int infer_main(int argc, char **argv) {
     int rc = parse(argc, argv, &a, &err);
     struct train_infer x = {.model = a.model,
                             .data = a.data,
+                            .tokens = a.tokens,
                             .workspace = a.workspace ? a.workspace : ".",
                             .config = a.train_ini,
                             .layer = a.layer,

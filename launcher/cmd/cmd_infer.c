@@ -114,6 +114,8 @@ int cmd_infer(int argc, char **argv) {
                     "word or label of each sample\n"
                     "paddlectl infer --model=output/pass-00001 --data=test.txt --ids >scores.txt\t"
                     "all outputs as numbers\n"
+                    "echo 'the act of' | paddlectl infer --data=- --tokens=words | tail -1\tthe "
+                    "words that follow a sentence\n"
                     "tail -f log | paddlectl infer --data=- --batch_size=1\tanswers each line at "
                     "once\n",
         .extra = extra,

@@ -10,6 +10,9 @@
     X(data, "data=FILE",                                                                           \
       "data in the format of the training data: a file, a pattern, or - for standard input; "      \
       "required")                                                                                  \
+    X(tokens, "tokens=words|blanks",                                                               \
+      "the data are sentences and not ids: vocabulary_file has the ids of their words; words: "    \
+      "letters a to z in lower case, and numbers; blanks: any text between blanks; as in prepare") \
     X(workspace, "workspace=FOLDER",                                                               \
       "folder with the model's vocabulary_file; default: job_dispatch_package of conf.ini, else "  \
       "workspace, else the current folder")                                                        \

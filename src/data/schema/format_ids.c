@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* format_ids.c - lines of decimal ids between blanks: samples, sentences, or words and their
- * neighbours. */
+/* format_ids.c - lines of decimal ids between blanks, or of words (data_schema.next_word): samples,
+ * sentences, or words and their neighbours. */
 #include "data/schema/block.h"
 #include "data/schema/format.h"
 
@@ -13,10 +13,20 @@ static int push(struct data_parser *p, uint64_t id) {
 
 static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
+static int read_words(struct data_parser *p, const char *s, const char *end) {
+    uint64_t id;
+    while ((s = p->schema->next_word(p->schema->words, s, end, &id)))
+        if (push(p, id))
+            return PD_ENOMEM;
+    return 0;
+}
+
 /* Appends the line's ids to p->ids. */
 static int read_ids(struct data_parser *p, const char *s, size_t n) {
     const char *end = s + n;
     uint64_t vocabulary = p->schema->vocabulary;
+    if (p->schema->next_word)
+        return read_words(p, s, end);
     for (;;) {
         while (s < end && is_blank(*s))
             s++;

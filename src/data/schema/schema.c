@@ -249,6 +249,8 @@ void data_schema_free(struct data_schema *s) {
 const char *data_schema_format(const struct data_schema *s) { return s->format->name; }
 int data_schema_is_text(const struct data_schema *s) { return s->format->text; }
 
+int data_schema_is_ids(const struct data_schema *s) { return s->format->vocabulary; }
+
 int data_schema_lacks_vocabulary(const struct data_schema *s) {
     int lacks = 0;
     for (uint32_t k = 0; k < s->n_fields; k++)

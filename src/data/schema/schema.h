@@ -66,6 +66,10 @@ struct data_schema {
     uint32_t window;                       /* skipgram, cbow: maximum words on each side */
     double subsample;  /* skipgram, cbow: drop frequent words, word2vec's t; 0: none */
     char counts[1024]; /* counts_file, for subsample; as given */
+    /* Formats of ids whose lines hold words (infer): the end of the next word in [s, end), and its
+     * id; NULL: no more words. NULL: lines hold ids. Several threads may call it. */
+    const char *(*next_word)(const void *words, const char *s, const char *end, uint64_t *id);
+    const void *words;
 };
 
 /* A key with its value as in train.ini. */
@@ -96,6 +100,8 @@ void data_schema_keys(int field, char *known, size_t cap);
 const char *data_schema_format(const struct data_schema *s);
 /* 1 if samples are words of texts (rates are then words/s). */
 int data_schema_is_text(const struct data_schema *s);
+/* 1 if lines are ids of one vocabulary. */
+int data_schema_is_ids(const struct data_schema *s);
 /* 1 if the format is a text of ids and the size of the vocabulary is not given. */
 int data_schema_lacks_vocabulary(const struct data_schema *s);
 int data_schema_find(const struct data_schema *s, const char *name); /* field or -1 */

@@ -26,6 +26,7 @@ struct infer {
     struct data_schema schema;   /* of the graph, without subsample: every sample has its line */
     const char *layer;
     struct infer_names names;
+    struct infer_words words;
     struct pd_buf out;
     uint32_t top;   /* as in train_infer, with its default; 0: all values */
     uint32_t *best; /* [top] */
@@ -80,7 +81,9 @@ static int open_data(struct infer *f, struct pd_err *err) {
     const struct train_files files = {".", data, "data", PD_DATA_SHARED};
     f->schema = *m->schema;
     f->schema.subsample = 0;
-    int rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
+    int rc = x->tokens ? train_infer_words_init(&f->words, &f->schema, m, x->tokens, err) : 0;
+    if (!rc)
+        rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
     if (!rc &&
         pd_batch_init(&f->batch, nn_graph_field(f->graph, 0), m->schema->n_fields, x->batch_size))
         rc = pd_fail(err, PD_ENOMEM, "out of memory for a batch of %u samples", x->batch_size);
@@ -139,6 +142,7 @@ static void close_all(struct infer *f) {
     nn_graph_free(f->graph);
     model_close(f->model);
     train_infer_names_release(&f->names);
+    train_infer_words_release(&f->words);
     pd_buf_release(&f->out);
 }
 

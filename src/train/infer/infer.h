@@ -17,6 +17,7 @@ enum { INFER_TOP = 5 };
 struct train_infer {
     const char *model;     /* folder of the model */
     const char *data;      /* a file or a pattern; "-": standard input */
+    const char *tokens;    /* how to split data of words; NULL: data of ids */
     const char *workspace; /* vocabulary_file is relative to this folder */
     const char *config;    /* replaces the model's train.ini; NULL: use the model's */
     const char *layer;     /* layer whose output is printed; NULL: the input of the first cost */

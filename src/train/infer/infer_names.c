@@ -37,13 +37,18 @@ static int split_words(struct infer_names *names, struct pd_err *err) {
     return 0;
 }
 
-static int read_words(struct infer_names *names, const struct model_ini *m, struct pd_err *err) {
+static int vocabulary_path(char path[PATH_MAX], const struct model_ini *m, struct pd_err *err) {
     const char *file = m->data.vocabulary_file.text;
-    char path[PATH_MAX];
-    if (pd_fmt(path, sizeof path, "%s%s%s", *file == '/' ? "" : m->dir, *file == '/' ? "" : "/",
-               file))
+    if (pd_fmt(path, PATH_MAX, "%s%s%s", *file == '/' ? "" : m->dir, *file == '/' ? "" : "/", file))
         return pd_fail(err, PD_ECONF, "%s: path too long: %s", m->file, file);
-    int rc = pd_read_file(path, WORDS_MAX, &names->words, err);
+    return 0;
+}
+
+static int read_words(struct infer_names *names, const struct model_ini *m, struct pd_err *err) {
+    char path[PATH_MAX];
+    int rc = vocabulary_path(path, m, err);
+    if (!rc)
+        rc = pd_read_file(path, WORDS_MAX, &names->words, err);
     return rc ? rc : split_words(names, err);
 }
 
@@ -87,4 +92,46 @@ const char *train_infer_names_get(const struct infer_names *names, uint32_t k) {
         if (names->label->value[i].id == k)
             return names->label->value[i].text;
     return NULL;
+}
+
+static const char *next_word(const void *arg, const char *s, const char *end, uint64_t *id) {
+    const struct infer_words *words = arg;
+    char word[DICT_MAX_WORD];
+    size_t n;
+    if (!(s = words->tokens->next(s, end, &n)))
+        return NULL;
+    for (size_t i = 0; i < n && n <= sizeof word; i++) {
+        const int upper = words->tokens->lower_case && s[i] >= 'A' && s[i] <= 'Z';
+        word[i] = upper ? (char)(s[i] + 'a' - 'A') : s[i];
+    }
+    *id = n <= sizeof word ? data_dict_id(words->dict, word, n) : data_dict_unk(words->dict);
+    return s + n;
+}
+
+int train_infer_words_init(struct infer_words *words, struct data_schema *schema,
+                           const struct model_ini *m, const char *tokens, struct pd_err *err) {
+    char path[PATH_MAX];
+    const struct data_tokenizer *t = data_tokenizers;
+    while (t->name && strcmp(t->name, tokens))
+        t++;
+    if (!t->name)
+        return pd_fail(err, PD_EUSAGE, "tokens is words or blanks, not '%s'", tokens);
+    if (!m->data.vocabulary_file.line || !data_schema_is_ids(schema))
+        return pd_fail(err, PD_EUSAGE,
+                       "%s: --tokens needs data of ids, and a vocabulary_file that has their words",
+                       m->file);
+    int rc = vocabulary_path(path, m, err);
+    if (!rc)
+        rc = data_dict_read(&words->dict, path, err);
+    if (rc)
+        return rc;
+    words->tokens = t;
+    schema->next_word = next_word;
+    schema->words = words;
+    return 0;
+}
+
+void train_infer_words_release(struct infer_words *words) {
+    data_dict_free(words->dict);
+    *words = (struct infer_words){0};
 }
