@@ -7,6 +7,7 @@
 . "$TOP/tests/support/tiny_model.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 endless_job
+sed -i 's/local\*2/local*1/' conf.ini
 sed -i "s#^\[optimizer\]#[evaluator err]\ntype = classification_error\ninput = p\nlabel = y\n&#;
     s#^train = .*#&\ntest = data/*#; s/^num_passes = .*/num_passes = 6/" ws/train.ini
 sweep=("$ctl" sweep --conf=conf.ini --metric=test.err)
@@ -14,12 +15,12 @@ sweep=("$ctl" sweep --conf=conf.ini --metric=test.err)
 state() { /usr/bin/python3 -c 'import json,sys; o = json.load(open(f"output/sweep-{sys.argv[1]}/state.json")); print(eval(sys.argv[2]))' "$@"; }
 n_runs() { ls -d output/JOB* | wc -l; }
 
-# --- a grid of eight; the last ones learn nothing, and are stopped
-rates=0.2,0.1,0.05,0.000001
+# --- a grid of four
+rates=0.2,0.1
 expect 0 "${sweep[@]}" --name=grid --set optimizer.learning_rate=$rates --set optimizer.l2=0,0.001 --no-early-stop
-[ "$(n_runs)" = 8 ] || die "$(n_runs) runs: $OUT"
-[ "$(state grid '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done', 'done', 'done', 'done', 'done', 'done']" ] || die "$OUT"
-best=$(state grid 'min(range(8), key=lambda i: o["trials"][i]["value"]) + 1')
+[ "$(n_runs)" = 4 ] || die "$(n_runs) runs: $OUT"
+[ "$(state grid '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done', 'done']" ] || die "$OUT"
+best=$(state grid 'min(range(4), key=lambda i: o["trials"][i]["value"]) + 1')
 has "the best: trial $best, optimizer.learning_rate="
 grep -qE "^ *\*$best +done " <<<"$OUT" || die "$OUT"
 cmp "output/$(state grid "o['trials'][$best - 1]['job']")/train.ini" output/sweep-grid/train.ini || die "not the train.ini of the best trial"
@@ -39,27 +40,27 @@ has "there is a sweep 'grid' already"
 expect 2 "${sweep[@]}" --name=other --resume --set optimizer.learning_rate=$rates
 has "there is no sweep 'other' to resume"
 expect 0 "${sweep[@]}" --name=grid --set optimizer.learning_rate=$rates --set optimizer.l2=0,0.001 --resume
-[ "$(n_runs)" = 8 ] || die "a complete sweep ran again: $OUT"
+[ "$(n_runs)" = 4 ] || die "a complete sweep ran again: $OUT"
 
-# --- the median rule: three that learn, then one that does not
-expect 0 "${sweep[@]}" --name=median --num_passes=300 --set optimizer.learning_rate=$rates
+# --- random trials, as many as wanted: this seed always draws three short ones that learn, then a long
+# one that does not. The median rule ends that one.
+expect 0 "${sweep[@]}" --name=median --set optimizer.learning_rate=0.2,0.000001 --set train.num_passes=4,5,6,400 --trials=4 --seed=276
 [ "$(state median '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done', 'hopeless']" ] || die "$OUT $(state median 'o["trials"]')"
+[ "$(state median 'o["trials"][3]["settings"]')" = "optimizer.learning_rate=0.000001 train.num_passes=400" ] || die "another draw: $OUT"
 job=$(state median 'o["trials"][3]["job"]')
-grep -q '"pass":299,' "output/$job/metrics.jsonl" && die "the hopeless trial ran to its end"
-# Random trials: as many as wanted, and the same for the same seed.
-expect 0 "${sweep[@]}" --name=random --num_passes=1 --set optimizer.learning_rate=1,2,3,4,5,6,7,8,9 --trials=2 --seed=3
-[ "$(state random 'len(o["trials"])')" = 2 ] || die "$OUT"
+grep -q '"pass":399,' "output/$job/metrics.jsonl" && die "the hopeless trial ran to its end"
 
 # --- Ctrl-C: the trial is stopped, the others wait for --resume
-end() { # NAME SIGNAL: ends the sweep while its second trial runs
-    wait_for 60 "the second trial of $1" second "$1"
+end() { # NAME SIGNAL CHECK: ends the sweep when the check succeeds for it
+    wait_for 200 "the second trial of $1" "$3" "$1"
     kill "-$2" "$PID"
     wait "$PID"
 }
+trains() { second "$1" && grep -q '"ev":"pass"' "output/$(state "$1" 'o["trials"][1]["job"]')/metrics.jsonl"; }
 second() { [ "$(state "$1" 'o["trials"][1]["state"] == "running" and bool(o["trials"][1]["job"])')" = True ]; }
-long=(--num_passes=200 --no-early-stop --set optimizer.learning_rate=0.1,0.05,0.02)
+long=(--no-early-stop --set train.num_passes=2,60,3) # the second one runs long enough for the signal
 start cut "${sweep[@]}" --name=cut "${long[@]}"
-end cut INT
+end cut INT second
 [ $? = 130 ] || die "the exit status is not 130: $(cat cut.log)"
 [ "$(state cut '[t["state"] for t in o["trials"]]')" = "['done', 'stopped', '']" ] || die "$(cat cut.log)"
 kept=$(state cut 'o["trials"][0]["job"]') before=$(n_runs)
@@ -67,22 +68,31 @@ expect 0 "${sweep[@]}" --name=cut "${long[@]}" --resume
 [ "$(state cut '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done']" ] || die "$OUT"
 [ "$(state cut 'o["trials"][0]["job"]')" = "$kept" ] && [ "$(n_runs)" = $((before + 2)) ] || die "a complete trial ran again: $OUT"
 
-# --- kill -9: its trial goes on alone; --resume waits for it and takes its result
-start killed "${sweep[@]}" --name=killed "${long[@]}"
-end killed KILL
-before=$(n_runs) alone=$(state killed 'o["trials"][1]["job"]')
-expect 0 "${sweep[@]}" --name=killed "${long[@]}" --resume
-[ "$(state killed '[t["state"] for t in o["trials"]]')" = "['done', 'done', 'done']" ] || die "$OUT"
-[ "$(state killed 'o["trials"][1]["job"]')" = "$alone" ] && [ "$(n_runs)" = $((before + 1)) ] || die "the trial that went on ran again: $OUT"
+# --- kill -9: its trial goes on alone; --resume waits for it and takes its result. The first sweep is
+# killed before the trial has a record, the second one while it trains.
+two=(--no-early-stop --set train.num_passes=2,60)
+for when in early late; do
+    start $when "${sweep[@]}" --name=$when "${two[@]}"
+    if [ $when = early ]; then end early KILL second; else end late KILL trains; fi 2>/dev/null
+    alone=$(state $when 'o["trials"][1]["job"]')
+    expect 0 "${sweep[@]}" --name=$when "${two[@]}" --resume
+    [ "$(state $when '[t["state"] for t in o["trials"]]')" = "['done', 'done']" ] || die "$OUT"
+    [ "$(state $when 'o["trials"][1]["job"]')" = "$alone" ] || die "the trial that went on ran again: $OUT"
+    n=$(grep -l "\"name\": \"$when-" output/JOB*/run.json | wc -l)
+    [ "$n" = 2 ] || die "$n runs of two trials: $OUT"
+done
 
 # --- trials that fail: said, and repeated alone; another workspace is refused
 expect 1 "${sweep[@]}" --name=bad --set optimizer.learning_rate=x,y
 has "trial 2: "
 [ "$(state bad '[t["state"] for t in o["trials"]]')" = "['failed', 'failed']" ] || die "$OUT"
-start changed "${sweep[@]}" --name=changed "${long[@]}"
-end changed INT
+start changed "${sweep[@]}" --name=changed "${two[@]}"
+wait_for 200 "the second trial of changed" second changed
+expect 1 "${sweep[@]}" --name=changed "${two[@]}" --resume
+has "another paddlectl runs the sweep 'changed'"
+kill -INT "$PID" && wait "$PID"
 echo '# another' >>ws/train.ini
-expect 2 "${sweep[@]}" --name=changed "${long[@]}" --resume
+expect 2 "${sweep[@]}" --name=changed "${two[@]}" --resume
 has "the workspace differs from that of the sweep's first trial"
 
 # --- wrong usage
