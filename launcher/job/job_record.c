@@ -113,12 +113,44 @@ static const struct scan *scan_of(const struct job *j, int package) {
                : NULL;
 }
 
+/* The copy of the files: in a thread, while the processes start. The loop runs until it has ended.
+ */
+struct file_copy {
+    uv_work_t work;
+    struct job *job;
+    const struct scan *workspace, *data;
+    struct pd_err err;
+};
+
+static void copy_files(uv_work_t *w) {
+    struct file_copy *x = w->data;
+    record_files_keep(x->job->opts->outputs, x->job->out.dir, x->workspace, x->data, &x->err);
+}
+
+static void on_copied(uv_work_t *w, int status) {
+    struct file_copy *x = w->data;
+    (void)status;
+    if (x->err.code)
+        warn(x->job, &x->err);
+    free(x);
+}
+
 static void keep_files(struct job *j) {
-    struct pd_err err = {0};
     const struct scan *workspace = scan_of(j, j->workspace_package);
-    if (workspace && record_files_keep(j->opts->outputs, j->out.dir, workspace,
-                                       scan_of(j, j->data_package), &err))
+    struct file_copy *x = workspace ? pd_calloc(1, sizeof *x) : NULL;
+    struct pd_err err = {0};
+    if (!workspace)
+        return;
+    if (x) {
+        *x = (struct file_copy){
+            .job = j, .workspace = workspace, .data = scan_of(j, j->data_package)};
+        x->work.data = x;
+    }
+    if (!x || uv_queue_work(&j->c.loop, &x->work, copy_files, on_copied)) {
+        free(x);
+        pd_oom(&err, "the files of a record");
         warn(j, &err);
+    }
 }
 
 void job_record_begin(struct job *j) {

@@ -2,30 +2,67 @@
 /* record_files.c - see record_files.h. */
 #include "launcher/record/record_files.h"
 
+#include "base/json_text.h"
 #include "launcher/record/record_internal.h"
 #include "pack/object/path.h"
 
-static int kept_path(const char *outputs, const char *id, char out[PATH_MAX]) {
-    return pd_fmt(out, PATH_MAX, "%s/.files/%.2s/%s", outputs, id, id);
+static int kept_path(const char *outputs, const char *id, const char *end, char out[PATH_MAX]) {
+    return pd_fmt(out, PATH_MAX, "%s/.files/%.2s/%s%s", outputs, id, id, end);
 }
 
-/* --- keep --- */
+/* --- keep ---
+ *
+ * New contents are written as ID.new. After all of them are on the disk, they get their names: so a
+ * file of a name is whole, also after a power cut. */
 
-static int keep_contents(const char *outputs, const void *p, size_t n, char id[2 * OBJECT_ID + 1],
+struct kept_files {
+    const char *outputs;
+    struct pd_buf lines;
+    uint8_t *buf;
+    uint64_t bytes;
+    int is_unlisted; /* an entry cannot be listed: then none is */
+    struct kept_id {
+        char hex[2 * OBJECT_ID + 1];
+    } * added; /* written as ID.new */
+    size_t n_added, cap_added;
+};
+
+static int keep_contents(struct kept_files *k, size_t n, char id[2 * OBJECT_ID + 1],
                          struct pd_err *err) {
-    char path[PATH_MAX];
+    char path[PATH_MAX], folder[PATH_MAX];
     struct object_id hash;
-    object_id_of(&hash, p, n);
-    object_hex(&hash, id);
-    if (kept_path(outputs, id, path))
-        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
     struct stat st;
-    if (!stat(path, &st) && (size_t)st.st_size == n)
+    object_id_of(&hash, k->buf, n);
+    object_hex(&hash, id);
+    if (kept_path(k->outputs, id, ".new", path) || kept_path(k->outputs, id, "", folder))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", k->outputs);
+    if (!stat(folder, &st) && (size_t)st.st_size == n)
         return 0;
-    *strrchr(path, '/') = 0;
-    int rc = pd_mkdirs(path, 0700, err);
-    kept_path(outputs, id, path);
-    return rc ? rc : pd_write_file_quick(path, p, n, 0600, err);
+    if (pd_grow(k->added, k->cap_added, k->n_added + 1))
+        return pd_oom(err, "the files of a record");
+    *strrchr(folder, '/') = 0;
+    int rc = pd_mkdirs(folder, 0700, err);
+    if (!rc)
+        rc = pd_write_file_quick(path, k->buf, n, 0600, err);
+    if (!rc)
+        memcpy(k->added[k->n_added++].hex, id, sizeof k->added->hex);
+    return rc;
+}
+
+/* Another run may have added the same contents meanwhile. */
+static int name_contents(const struct kept_files *k, struct pd_err *err) {
+    char from[PATH_MAX], to[PATH_MAX];
+    const int fd = k->n_added ? open(k->outputs, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int rc = 0;
+    if (k->n_added && (fd < 0 || syncfs(fd)))
+        rc = pd_fail_errno(err, PD_EIO, errno, "%s", k->outputs);
+    pd_close(fd);
+    for (size_t i = 0; i < k->n_added && !rc; i++)
+        if (!kept_path(k->outputs, k->added[i].hex, ".new", from) &&
+            !kept_path(k->outputs, k->added[i].hex, "", to) && rename(from, to) &&
+            (errno != ENOENT || access(to, F_OK)))
+            rc = pd_fail_errno(err, PD_EIO, errno, "%s", to);
+    return rc;
 }
 
 /* -1: the path is not UTF-8 text, or no memory. */
@@ -44,15 +81,7 @@ static int put_entry(struct pd_buf *out, const struct scan_item *i, const char *
     return text ? 0 : -1;
 }
 
-struct keeping {
-    const char *outputs;
-    struct pd_buf lines;
-    uint8_t *buf;
-    uint64_t bytes;
-    int unlisted; /* an entry cannot be listed: then none is */
-};
-
-static int keep_all(struct keeping *k, const struct scan *s, struct pd_err *err) {
+static int keep_all(struct kept_files *k, const struct scan *s, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < scan_n_items(s) && !rc; i++) {
         struct scan_item item;
@@ -65,10 +94,10 @@ static int keep_all(struct keeping *k, const struct scan *s, struct pd_err *err)
             k->bytes += item.size;
             rc = scan_item_read(s, i, k->buf, (size_t)item.size, err);
             if (!rc)
-                rc = keep_contents(k->outputs, k->buf, (size_t)item.size, id, err);
+                rc = keep_contents(k, (size_t)item.size, id, err);
         }
         if (!rc && put_entry(&k->lines, &item, id))
-            k->unlisted = 1;
+            k->is_unlisted = 1;
     }
     return rc;
 }
@@ -76,7 +105,8 @@ static int keep_all(struct keeping *k, const struct scan *s, struct pd_err *err)
 int record_files_keep(const char *outputs, const char *dir, const struct scan *workspace,
                       const struct scan *data, struct pd_err *err) {
     char path[PATH_MAX];
-    struct keeping k = {.outputs = outputs};
+    struct kept_files k = {.outputs = outputs};
+    struct pd_err ignored = {0};
     if (scan_n_items(workspace) + (data ? scan_n_items(data) : 0) > RECORD_ENTRIES_MAX)
         return 0;
     if (!(k.buf = pd_malloc(RECORD_FILE_MAX)))
@@ -87,27 +117,25 @@ int record_files_keep(const char *outputs, const char *dir, const struct scan *w
         rc = keep_all(&k, data, err);
     if (!rc && k.lines.failed)
         rc = pd_oom(err, "the files of a record");
-    if (!rc && !k.unlisted && !(rc = record_path(dir, "workspace.jsonl", path, err)))
+    if (name_contents(&k, rc ? &ignored : err) && !rc)
+        rc = err->code;
+    if (!rc && !k.is_unlisted && !(rc = record_path(dir, "workspace.jsonl", path, err)))
         rc = pd_write_file_quick(path, k.lines.data, k.lines.len, 0600, err);
     pd_buf_release(&k.lines);
+    free(k.added);
     free(k.buf);
     return rc;
 }
 
 /* --- read --- */
 
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
 /* Entries that could leave the folder, or that no workspace has, are refused. */
-static void take_entry(void *arg, json_t *o) {
+static void add_entry(void *arg, json_t *o) {
     struct record_files *f = arg;
     struct record_file e = {0};
     struct object_id id;
     char clean[PATH_MAX];
-    const char *path = text_of(o, "path"), *type = text_of(o, "type");
+    const char *path = pd_json_text(o, "path"), *type = pd_json_text(o, "type");
     if (!*path) /* the version */
         return;
     e.type = !strcmp(type, "file")     ? MANIFEST_FILE
@@ -117,15 +145,15 @@ static void take_entry(void *arg, json_t *o) {
     e.mtime_ns = json_integer_value(json_object_get(o, "mtime_ns"));
     e.size = (uint64_t)json_integer_value(json_object_get(o, "size"));
     if (pack_clean_path(path, clean, NULL) || strcmp(clean, path) ||
-        (e.type == MANIFEST_LINK && pack_check_link(path, text_of(o, "target"), NULL)) ||
-        (*text_of(o, "id") && pd_unhex(&id, sizeof id, text_of(o, "id"))) ||
+        (e.type == MANIFEST_LINK && pack_check_link(path, pd_json_text(o, "target"), NULL)) ||
+        (*pd_json_text(o, "id") && pd_unhex(&id, sizeof id, pd_json_text(o, "id"))) ||
         pd_grow(f->v, f->cap, f->n + 1)) {
         f->failed = 1;
         return;
     }
-    pd_fmt(e.id, sizeof e.id, "%s", text_of(o, "id"));
+    pd_fmt(e.id, sizeof e.id, "%s", pd_json_text(o, "id"));
     e.path = pd_strdup(path);
-    e.target = pd_strdup(text_of(o, "target"));
+    e.target = pd_strdup(pd_json_text(o, "target"));
     f->failed |= !e.path || !e.target;
     f->v[f->n++] = e;
 }
@@ -155,7 +183,7 @@ int record_files_read(struct record_files *out, const char *dir, struct pd_err *
     *out = (struct record_files){0};
     int rc = record_path(dir, "workspace.jsonl", path, err);
     if (!rc)
-        rc = record_each_line(path, NULL, take_entry, out, err);
+        rc = record_each_line(path, NULL, add_entry, out, err);
     if (!rc && out->failed)
         rc = pd_fail(err, PD_EDATA, "%s: the list of files is damaged", path);
     if (rc)
@@ -183,7 +211,7 @@ int record_file_at_hand(const struct record_file *f, const char *outputs, const 
                         char path[PATH_MAX]) {
     struct stat st;
     if (*f->id)
-        return !kept_path(outputs, f->id, path) && !access(path, R_OK);
+        return !kept_path(outputs, f->id, "", path) && !access(path, R_OK);
     return workspace && !pd_fmt(path, PATH_MAX, "%s/%s", workspace, f->path) && !lstat(path, &st) &&
            S_ISREG(st.st_mode) && (uint64_t)st.st_size == f->size &&
            st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec == f->mtime_ns;
@@ -208,7 +236,7 @@ static int copy(const char *from, const char *to, struct pd_err *err) {
     return bad || n < 0 ? pd_fail_errno(err, PD_EIO, why, "%s", bad ? to : from) : 0;
 }
 
-/* Kept contents are as the disk left them after a crash: they must have their id. */
+/* A disk may damage kept contents: they must have their id. */
 static int copy_kept(const char *from, const char *id, const char *to, struct pd_err *err) {
     struct pd_buf b = {0};
     struct object_id hash;

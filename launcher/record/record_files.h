@@ -30,7 +30,8 @@ struct record_files {
     int failed;
 };
 
-/* Keeps the files of the scanned workspace, and of its data that were sent apart (NULL: none), for
+/* May run in a thread of its own: it reads and writes files for a while, and waits for the disk.
+ * Keeps the files of the scanned workspace, and of its data that were sent apart (NULL: none), for
  * the record in `dir`, which is below `outputs`. There is no list of more than RECORD_ENTRIES_MAX
  * entries, or of names that are not UTF-8.
  */
