@@ -2,6 +2,7 @@
 /* check_findings.c - findings of check.h: what is wrong with a host, and what to do about it. Each
  * rule is a function of one host or of all hosts. A rule asks no host, so tests give it made-up
  * answers. */
+#include "base/json_text.h"
 #include "launcher/check/check.h"
 
 enum {
@@ -28,11 +29,6 @@ static void add_finding(struct check_node *v, enum check_level level, const char
     va_start(ap, fmt);
     vsnprintf(f->text, sizeof f->text, fmt, ap);
     va_end(ap);
-}
-
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
 }
 
 static int64_t int_of(const json_t *o, const char *name) {
@@ -99,9 +95,9 @@ static void find_login(struct check_node *v) {
 
 static void find_root(struct check_node *v) {
     const json_t *r = json_object_get(v->facts, "root_dir");
-    if (*text_of(r, "error")) {
+    if (*pd_json_text(r, "error")) {
         add_finding(v, CHECK_BAD, "root_dir must be a folder that the user may write to",
-                    "root_dir: %s", text_of(r, "error"));
+                    "root_dir: %s", pd_json_text(r, "error"));
         return;
     }
     int64_t left = int_of(r, "free"), inodes = int_of(r, "inodes_free");
@@ -109,16 +105,16 @@ static void find_root(struct check_node *v) {
         add_finding(v, left < DISK_BAD ? CHECK_BAD : CHECK_WARNING,
                     "free some room (paddlectl clean removes old jobs), or choose another root_dir",
                     "only %.0f MiB are free in root_dir (%s)", (double)left / 1048576,
-                    text_of(r, "path"));
+                    pd_json_text(r, "path"));
     if (int_of(r, "inodes") && inodes < INODES_LOW) /* some file systems do not count inodes */
         add_finding(v, inodes < 100 ? CHECK_BAD : CHECK_WARNING,
                     "the file system lacks inodes, not space: remove many small files",
                     "only %lld inodes are free in root_dir (%s)", (long long)inodes,
-                    text_of(r, "path"));
+                    pd_json_text(r, "path"));
 }
 
 static void find_machine(struct check_node *v, const char *own_arch) {
-    const char *arch = text_of(v->facts, "arch");
+    const char *arch = pd_json_text(v->facts, "arch");
     if (strcmp(arch, own_arch))
         add_finding(v, CHECK_BAD, "all nodes need the architecture of these programs",
                     "its architecture is %s, but these programs are for %s", arch, own_arch);
@@ -149,15 +145,15 @@ static void find_clock(struct check_node *v) {
 }
 
 static void find_net(struct check_node *v) {
-    if (*text_of(v->facts, "nic_error"))
+    if (*pd_json_text(v->facts, "nic_error"))
         add_finding(v, CHECK_BAD,
                     "nic is an interface's name or a subnet; empty: probing finds the address",
-                    "%s", text_of(v->facts, "nic_error"));
+                    "%s", pd_json_text(v->facts, "nic_error"));
     if ((int)json_array_size(json_object_get(v->facts, "ports")) < v->needed)
         add_finding(v, CHECK_BAD, "choose another port in [cluster]",
                     "only %zu of the %d ports that a job needs are free",
                     json_array_size(json_object_get(v->facts, "ports")), v->needed);
-    else if (!v->port && !*text_of(v->facts, "nic_error"))
+    else if (!v->port && !*pd_json_text(v->facts, "nic_error"))
         add_finding(v, CHECK_BAD, "choose another port in [cluster]",
                     "no port could be opened for the other nodes");
 }
@@ -176,10 +172,10 @@ static void find_unreached(struct check_node *v, size_t n, size_t who) {
             if ((size_t)int_of(r, "node") != who)
                 continue;
             tried++;
-            if (*text_of(r, "addr"))
+            if (*pd_json_text(r, "addr"))
                 continue;
             if (!failed++)
-                snprintf(first, sizeof first, "%s", text_of(r, "why"));
+                snprintf(first, sizeof first, "%s", pd_json_text(r, "why"));
             size_t len = strlen(names);
             snprintf(names + len, sizeof names - len, "%s%s", len ? ", " : "", v[i].name);
         }
@@ -204,16 +200,16 @@ static void find_shared(struct check_node *v, size_t n, size_t who) {
             same |= (size_t)json_integer_value(e) == i;
         /* A folder that does not exist yet holds no marks. Then compare the machines (boot id) and
          * paths, or the file itself. */
-        if (*text_of(v[i].facts, "boot") &&
-            !strcmp(text_of(v[i].facts, "boot"), text_of(v[who].facts, "boot")) &&
-            !strcmp(text_of(mine, "path"), text_of(theirs, "path")) &&
-            !strcmp(text_of(mine, "device"), text_of(theirs, "device")))
+        if (*pd_json_text(v[i].facts, "boot") &&
+            !strcmp(pd_json_text(v[i].facts, "boot"), pd_json_text(v[who].facts, "boot")) &&
+            !strcmp(pd_json_text(mine, "path"), pd_json_text(theirs, "path")) &&
+            !strcmp(pd_json_text(mine, "device"), pd_json_text(theirs, "device")))
             same = 1;
         if (!same)
             continue;
         add_finding(&v[who], CHECK_BAD,
                     "%n in root_dir is the node's id: root_dir = ~/paddle/node%n",
-                    "it shares root_dir %s with %s", text_of(mine, "path"), v[i].name);
+                    "it shares root_dir %s with %s", pd_json_text(mine, "path"), v[i].name);
         return;
     }
 }
@@ -225,10 +221,11 @@ static const char *majority(const struct check_node *v, size_t n, const char *na
     for (size_t i = 0; i < n; i++) {
         size_t count = 0;
         for (size_t j = 0; j < n; j++)
-            count += v[j].facts && !strcmp(text_of(v[i].facts, name), text_of(v[j].facts, name));
+            count += v[j].facts &&
+                     !strcmp(pd_json_text(v[i].facts, name), pd_json_text(v[j].facts, name));
         if (v[i].facts && count > best_count) {
             best_count = count;
-            best = text_of(v[i].facts, name);
+            best = pd_json_text(v[i].facts, name);
         }
     }
     return best;
@@ -237,12 +234,12 @@ static const char *majority(const struct check_node *v, size_t n, const char *na
 static void find_different(struct check_node *v, size_t n) {
     const char *blas = majority(v, n, "blas");
     for (size_t i = 0; i < n; i++)
-        if (v[i].facts && strcmp(text_of(v[i].facts, "blas"), blas))
+        if (v[i].facts && strcmp(pd_json_text(v[i].facts, "blas"), blas))
             add_finding(
                 &v[i], CHECK_NOTE, "PADDLE_BLAS_CORETYPE in [env] makes them equal",
                 "OpenBLAS uses %s kernels here, %s on most hosts: results may differ in the last "
                 "bits",
-                text_of(v[i].facts, "blas"), blas);
+                pd_json_text(v[i].facts, "blas"), blas);
 }
 
 static int worst_first(const void *a, const void *b) {

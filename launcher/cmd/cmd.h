@@ -89,6 +89,15 @@ int cmd_parse(const struct cmd_line *line, int argc, char **argv, struct pd_opti
 typedef int cmd_action(void *arg, const struct pd_options *o, const char *word, struct pd_err *err);
 int cmd_main(const struct cmd_line *line, int argc, char **argv, cmd_action *run, void *arg);
 
+/* A complete command that reads the records of runs in the folder of outputs, and asks no host: as
+ * cmd_main, with all words that are not options. It sets the members of `line` from `sections` on,
+ * except max_rest. */
+struct runs;
+typedef int cmd_runs_action(void *arg, struct runs *all, const char *const *words, int n_words,
+                            struct pd_err *err);
+int cmd_runs_main(const struct cmd_line *line, int argc, char **argv, cmd_runs_action *run,
+                  void *arg);
+
 /* 1: stdout is a pipe whose reader has closed it (`paddlectl ps | head`). This is no error. */
 int cmd_reader_is_gone(void);
 

@@ -3,6 +3,7 @@
  * hosts with equal findings, each problem with its remedy, and a verdict. */
 #include <sys/utsname.h>
 
+#include "base/json_text.h"
 #include "launcher/check/check.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/text/fold.h"
@@ -11,11 +12,6 @@
 enum { NAMES_WIDTH = 30 }; /* longer names have no column of their own */
 
 static const char *const levels[] = {"ok", "warning", "UNUSABLE"};
-
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
-}
 
 static double gib(const json_t *o, const char *name) {
     return (double)json_integer_value(json_object_get(o, name)) / 1073741824;
@@ -28,8 +24,8 @@ static const char *address(const struct check_node *v, size_t n, size_t who) {
         json_t *r;
         json_array_foreach (v[i].reached, k, r)
             if ((size_t)json_integer_value(json_object_get(r, "node")) == who &&
-                *text_of(r, "addr"))
-                return text_of(r, "addr");
+                *pd_json_text(r, "addr"))
+                return pd_json_text(r, "addr");
     }
     return "";
 }
@@ -38,7 +34,7 @@ static void print_facts(const struct check_node *v, const char *addr) {
     const json_t *f = v->facts, *root = json_object_get(f, "root_dir"),
                  *ports = json_object_get(f, "ports");
     printf("%s %s, %lld cores (load %.1f), memory %.1f of %.1f GiB free, disk %.1f GiB free",
-           text_of(f, "arch"), text_of(f, "libc"),
+           pd_json_text(f, "arch"), pd_json_text(f, "libc"),
            (long long)json_integer_value(json_object_get(f, "cores")),
            json_number_value(json_object_get(f, "load")), gib(f, "mem_available"),
            gib(f, "mem_bytes"), gib(root, "free"));
@@ -49,8 +45,8 @@ static void print_facts(const struct check_node *v, const char *addr) {
     for (size_t i = 0; i < json_array_size(ports); i++)
         printf("%s%lld", i ? " " : ", ports ",
                (long long)json_integer_value(json_array_get(ports, i)));
-    if (*text_of(f, "blas"))
-        printf(", BLAS %s", text_of(f, "blas"));
+    if (*pd_json_text(f, "blas"))
+        printf(", BLAS %s", pd_json_text(f, "blas"));
     putchar('\n');
 }
 
@@ -91,10 +87,10 @@ static void print_summary(const struct check_node *const *v, size_t n) {
     struct range cores = {0}, load = {0}, memory = {0}, disk = {0}, clocks = {0};
     for (size_t i = 0; i < n; i++) {
         const json_t *f = v[i]->facts;
-        pd_fmt(text, sizeof text, "%s %s", text_of(f, "arch"), text_of(f, "libc"));
+        pd_fmt(text, sizeof text, "%s %s", pd_json_text(f, "arch"), pd_json_text(f, "libc"));
         add_value(machines, sizeof machines, text);
-        if (*text_of(f, "blas"))
-            add_value(blas, sizeof blas, text_of(f, "blas"));
+        if (*pd_json_text(f, "blas"))
+            add_value(blas, sizeof blas, pd_json_text(f, "blas"));
         widen(&cores, (double)json_integer_value(json_object_get(f, "cores")), !i);
         widen(&load, json_number_value(json_object_get(f, "load")), !i);
         widen(&memory, gib(f, "mem_available"), !i);

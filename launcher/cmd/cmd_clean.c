@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_clean.c - paddlectl clean: removes the files of earlier jobs from the hosts. */
+#include "base/json_text.h"
 #include "launcher/link/ask_all.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/text/fold_lines.h"
@@ -29,18 +30,13 @@ static void on_connected(struct ask_all_node *n) {
                     CLEAN_MS, "removing what earlier jobs left", take_cleaned);
 }
 
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
-}
-
 /* Write "3 jobs", the number of removed things of this kind, to `out`. Returns the number. */
 static int count(const json_t *removed, const char *kind, char *out, size_t cap) {
     const json_t *e;
     size_t i;
     int n = 0;
     json_array_foreach (removed, i, e)
-        n += !strcmp(text_of(e, "kind"), kind);
+        n += !strcmp(pd_json_text(e, "kind"), kind);
     pd_fmt(out, cap, "%d %s%s", n, kind, n == 1 ? "" : "s");
     return n;
 }
@@ -57,16 +53,16 @@ static char *report_of(const struct ask_all_node *n, int dry_run) {
         if (count(removed, kinds[j], one, sizeof one))
             pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%s", *what ? ", " : "", one);
     json_array_foreach (removed, k, e)
-        if (!strcmp(text_of(e, "kind"), "chunks")) /* "name" counts the packages */
+        if (!strcmp(pd_json_text(e, "kind"), "chunks")) /* "name" counts the packages */
             pd_fmt(what + strlen(what), sizeof what - strlen(what), "%s%.40s of the store",
-                   *what ? ", " : "", text_of(e, "name"));
+                   *what ? ", " : "", pd_json_text(e, "name"));
     table_bytes(bytes, sizeof bytes, (double)json_integer_value(json_object_get(n->data, "freed")));
     pd_put_fmt(&b, "%s %s%s%s%s; %zu job%s kept", dry_run ? "would remove" : "removed",
                *what ? what : "nothing", *what ? " (" : "", *what ? bytes : "", *what ? ")" : "",
                n_kept, n_kept == 1 ? "" : "s");
     json_array_foreach (removed, k, e)
         if (dry_run)
-            pd_put_fmt(&b, "\n  %s %s", text_of(e, "kind"), text_of(e, "name"));
+            pd_put_fmt(&b, "\n  %s %s", pd_json_text(e, "kind"), pd_json_text(e, "name"));
     pd_put_u8(&b, 0);
     if (!b.failed)
         return (char *)b.data;
@@ -81,7 +77,8 @@ static char *failed_of(const struct ask_all_node *n, int *n_failed) {
     size_t k;
     struct pd_buf b = {0};
     json_array_foreach (json_object_get(n->data, "failed"), k, e) {
-        pd_put_fmt(&b, "%s%s: %s", k ? "\n  " : "", text_of(e, "path"), text_of(e, "error"));
+        pd_put_fmt(&b, "%s%s: %s", k ? "\n  " : "", pd_json_text(e, "path"),
+                   pd_json_text(e, "error"));
         ++*n_failed;
     }
     if (b.len)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_status.c - paddlectl status: shows one job node by node, as its agents report it now. */
+#include "base/json_text.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/view/progress.h"
@@ -24,11 +25,6 @@ struct status_cmd {
     int json;
     struct asked *asked;
 };
-
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
 
 static int64_t int_of(const json_t *o, const char *key) {
     return json_integer_value(json_object_get(o, key));
@@ -185,7 +181,7 @@ static json_t *failure_of(const struct status_cmd *s, const struct ask_all *g,
 
 static void print_failure(const json_t *f, int64_t later, const char *host) {
     int64_t code = int_of(f, "exit_code"), sig = int_of(f, "signal");
-    const char *role = text_of(f, "role"), *reason = text_of(f, "reason");
+    const char *role = pd_json_text(f, "role"), *reason = pd_json_text(f, "reason");
     printf("first failure: %s", host);
     if (*role && strcmp(role, "agent"))
         printf(", %s %lld", role, (long long)int_of(f, "rank"));
@@ -194,7 +190,7 @@ static void print_failure(const json_t *f, int64_t later, const char *host) {
     else if (code > 0)
         printf(": exit status %lld", (long long)code);
     printf("%s%s\n", *reason ? ": " : "", reason);
-    for (const char *p = text_of(f, "last_lines"); *p;) {
+    for (const char *p = pd_json_text(f, "last_lines"); *p;) {
         size_t n = strcspn(p, "\n");
         printf("    | %.*s\n", (int)n, p);
         p += n + (p[n] == '\n');
@@ -253,7 +249,7 @@ static void print_head(const struct status_cmd *s, const struct ask_all *g,
     }
     json_t *f = failure_of(s, g, job, &later);
     if (f) {
-        const char *host = text_of(f, "host");
+        const char *host = pd_json_text(f, "host");
         for (size_t i = 0; i < g->c->hosts.n; i++)
             if (job->host[i].has_job && job->host[i].node == int_of(f, "node"))
                 host = g->nodes[i].host->label;

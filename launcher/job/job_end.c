@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_end.c - the final report of a job: the first failure, the hosts that could not be used, the
  * exit status. */
+#include "base/json_text.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/text/fold_lines.h"
 #include "launcher/text/term.h"
@@ -11,11 +12,6 @@ static void put_indented(struct pd_buf *b, const char *text) {
         pd_put_fmt(b, "    | %.*s\n", (int)n, text);
         text += n + (text[n] == '\n');
     }
-}
-
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
 }
 
 /* On a terminal two lines enclose the first failure, so that it is easy to find when scrolling
@@ -64,8 +60,9 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     json_int_t code = json_integer_value(json_object_get(f, "exit_code")),
                sig = json_integer_value(json_object_get(f, "signal"));
     const struct job_node *n = job_node_by_id(j, id);
-    const char *host = n ? n->host->label : text_of(f, "host"), *role = text_of(f, "role");
-    const char *reason = text_of(f, "reason");
+    const char *host = n ? n->host->label : pd_json_text(f, "host"),
+               *role = pd_json_text(f, "role");
+    const char *reason = pd_json_text(f, "reason");
     put_rule(b);
     pd_put_fmt(b, "paddlectl: %s failed: %s (node %lld)", j->id, host, (long long)id);
     if (*role && strcmp(role, "agent"))
@@ -78,7 +75,7 @@ static void put_failure(const struct job *j, struct pd_buf *b) {
     else if (code > 0)
         pd_put_fmt(b, ": exit status %lld", (long long)code);
     pd_put_fmt(b, "%s%s\n", *reason ? ": " : "", reason);
-    put_indented(b, text_of(f, "last_lines"));
+    put_indented(b, pd_json_text(f, "last_lines"));
     if (j->n_restarts > 0)
         pd_put_fmt(b, "  the job was restarted %lld time%s before\n", (long long)j->n_restarts,
                    j->n_restarts == 1 ? "" : "s");

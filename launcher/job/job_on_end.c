@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include "base/json_text.h"
 #include "launcher/job/job_internal.h"
 
 extern char **environ;
@@ -31,23 +32,18 @@ static int set_test(const char *name, const json_t *test) {
                                         : set_text(key, ""));
 }
 
-static const char *member(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
 /* "trainer 2 on gpu-02: exit status 7"; "": nothing has failed. */
 static void failure_text(const json_t *f, char *out, size_t cap) {
     const json_int_t sig = json_integer_value(json_object_get(f, "signal"));
-    const char *reason = member(f, "reason");
+    const char *reason = pd_json_text(f, "reason");
     *out = 0;
     if (json_is_object(f) && *reason)
-        snprintf(out, cap, "%s %lld on %s: %s", member(f, "role"),
-                 (long long)json_integer_value(json_object_get(f, "rank")), member(f, "host"),
+        snprintf(out, cap, "%s %lld on %s: %s", pd_json_text(f, "role"),
+                 (long long)json_integer_value(json_object_get(f, "rank")), pd_json_text(f, "host"),
                  reason);
     else if (json_is_object(f))
-        snprintf(out, cap, "%s %lld on %s: %s %lld", member(f, "role"),
-                 (long long)json_integer_value(json_object_get(f, "rank")), member(f, "host"),
+        snprintf(out, cap, "%s %lld on %s: %s %lld", pd_json_text(f, "role"),
+                 (long long)json_integer_value(json_object_get(f, "rank")), pd_json_text(f, "host"),
                  sig ? "signal" : "exit status",
                  (long long)(sig ? sig : json_integer_value(json_object_get(f, "exit_code"))));
     pd_make_printable(out);

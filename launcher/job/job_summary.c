@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_summary.c - the last lines of a job: what it has reached, where the model lies, how to go on.
  * Node 0 reports the last test and the best pass (AG_RESULT, src/agent/core/passes.h). */
+#include "base/json_text.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/saved_name.h"
 #include "launcher/text/when.h"
 
 enum { BRACKETS = SAVED_PASS_TEXT + 4 };
-
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
 
 static void put_number(struct pd_buf *b, const char *before, const char *name, const json_t *v) {
     if (json_is_number(v))
@@ -28,7 +24,7 @@ static void put_metric(struct pd_buf *b, const char *before, const char *name, c
 static void put_test(struct pd_buf *b, const json_t *test) {
     const char *name;
     json_t *v;
-    pd_put_fmt(b, "; test %s:", text_of(test, "when"));
+    pd_put_fmt(b, "; test %s:", pd_json_text(test, "when"));
     const size_t begin = b->len;
     put_number(b, " ", "cost", json_object_get(test, "cost"));
     json_object_foreach (json_object_get(test, "metrics"), name, v)
@@ -90,13 +86,13 @@ static void put_saved_pass(const struct job *j, long long pass, const char *by, 
 }
 
 static void put_best(const struct job *j, struct pd_buf *b) {
-    const char *when = text_of(j->best, "when");
+    const char *when = pd_json_text(j->best, "when");
     if (!*when)
         return;
     pd_put_fmt(b, "paddlectl | best %s:", pd_starts_with(when, "after ") ? when + 6 : when);
-    put_number(b, " ", text_of(j->best, "by"), json_object_get(j->best, "value"));
+    put_number(b, " ", pd_json_text(j->best, "by"), json_object_get(j->best, "value"));
     put_saved_pass(j, (long long)json_integer_value(json_object_get(j->best, "pass")),
-                   text_of(j->best, "by"), b);
+                   pd_json_text(j->best, "by"), b);
     pd_put_u8(b, '\n');
 }
 

@@ -4,21 +4,17 @@
  *     plan ─▶ start: apply ─▶ pods, events ... ─▶ all run         find: objects with the label
  *                      └──────── failure, Ctrl-C ─▶ delete
  */
+#include "base/json_text.h"
 #include "launcher/kubernetes/kube_run.h"
 
 enum { UID_MAX = 64, POLL_FIRST_MS = 100, POLL_MS = 1000, SHOW_NS = 2000000000 };
-
-static const char *text_of(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
-}
 
 static json_t *part(const json_t *o, const char *a, const char *b) {
     return json_object_get(json_object_get(o, a), b);
 }
 
 static const char *label_of(const json_t *o, const char *label) {
-    return text_of(part(o, "metadata", "labels"), label);
+    return pd_json_text(part(o, "metadata", "labels"), label);
 }
 
 static void tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -59,16 +55,17 @@ void kube_run_label(const struct kube_run *r, int id, char out[KUBE_POD]) {
  * Indexed Job's pod in an annotation. */
 static int node_of_pod(const struct kube_plan *p, const json_t *pod) {
     const int server = !strcmp(label_of(pod, "app.kubernetes.io/component"), "pserver");
-    const char *name = text_of(json_object_get(pod, "metadata"), "name"), *end = strrchr(name, '-');
+    const char *name = pd_json_text(json_object_get(pod, "metadata"), "name"),
+               *end = strrchr(name, '-');
     const char *text = server ? (end ? end + 1 : "")
-                              : text_of(part(pod, "metadata", "annotations"),
-                                        "batch.kubernetes.io/job-completion-index");
+                              : pd_json_text(part(pod, "metadata", "annotations"),
+                                             "batch.kubernetes.io/job-completion-index");
     int64_t n;
     return pd_parse_i64(text, 0, INT32_MAX, &n) ? -1 : node_of(p, server, n);
 }
 
 static const char *phase_of(const json_t *pod) {
-    return text_of(json_object_get(pod, "status"), "phase");
+    return pd_json_text(json_object_get(pod, "status"), "phase");
 }
 
 static int is_alive(const json_t *pod) {
@@ -81,13 +78,13 @@ static const json_t *condition(const json_t *pod, const char *type) {
     const json_t *c;
     size_t i;
     json_array_foreach (part(pod, "status", "conditions"), i, c)
-        if (!strcmp(text_of(c, "type"), type))
+        if (!strcmp(pd_json_text(c, "type"), type))
             return c;
     return NULL;
 }
 
 static int is_ready(const json_t *pod) {
-    return !strcmp(text_of(condition(pod, "Ready"), "status"), "True");
+    return !strcmp(pd_json_text(condition(pod, "Ready"), "status"), "True");
 }
 
 /* The reason why a pod waits. 1: it will never start. */
@@ -99,10 +96,10 @@ static int reason_of(const json_t *pod, char *out, size_t cap) {
     const json_t *waiting =
         part(json_array_get(part(pod, "status", "containerStatuses"), 0), "state", "waiting");
     const json_t *place = condition(pod, "PodScheduled");
-    const char *reason = text_of(waiting, "reason"), *text = text_of(waiting, "message");
-    if (!waiting && !strcmp(text_of(place, "status"), "False")) {
-        reason = text_of(place, "reason");
-        text = text_of(place, "message");
+    const char *reason = pd_json_text(waiting, "reason"), *text = pd_json_text(waiting, "message");
+    if (!waiting && !strcmp(pd_json_text(place, "status"), "False")) {
+        reason = pd_json_text(place, "reason");
+        text = pd_json_text(place, "message");
     }
     if (!*reason)
         reason = phase_of(pod);
@@ -153,11 +150,12 @@ static int take_pods(struct kube_run *r, const json_t *list) {
     memset(r->pod, 0, (size_t)r->plan.n_nodes * sizeof *r->pod);
     memset(r->started, 0, (size_t)r->plan.n_nodes);
     json_array_foreach (json_object_get(list, "items"), i, pod) {
-        int id =
-            !strcmp(text_of(pod, "kind"), "Pod") && is_alive(pod) ? node_of_pod(&r->plan, pod) : -1;
+        int id = !strcmp(pd_json_text(pod, "kind"), "Pod") && is_alive(pod)
+                     ? node_of_pod(&r->plan, pod)
+                     : -1;
         if (id < 0)
             continue;
-        pd_fmt(r->pod[id], KUBE_POD, "%s", text_of(json_object_get(pod, "metadata"), "name"));
+        pd_fmt(r->pod[id], KUBE_POD, "%s", pd_json_text(json_object_get(pod, "metadata"), "name"));
         r->started[id] = strcmp(phase_of(pod), "Pending") != 0;
         n += is_ready(pod);
     }
@@ -198,7 +196,7 @@ static void find_culprit(struct pod_wait *w, const json_t *list) {
         if (w->node >= 0 && !bad)
             continue;
         w->node = id;
-        pd_fmt(w->uid, UID_MAX, "%s", text_of(json_object_get(pod, "metadata"), "uid"));
+        pd_fmt(w->uid, UID_MAX, "%s", pd_json_text(json_object_get(pod, "metadata"), "uid"));
         pd_fmt(w->why, sizeof w->why, "%s", why);
         w->hopeless = bad;
         if (bad)
@@ -211,8 +209,8 @@ static int find_owners(struct pod_wait *w, const char *selector, struct pd_err *
     const json_t *o;
     size_t i;
     json_array_foreach (json_object_get(list, "items"), i, o)
-        pd_fmt(w->owner[!strcmp(text_of(o, "kind"), "StatefulSet")], UID_MAX, "%s",
-               text_of(json_object_get(o, "metadata"), "uid"));
+        pd_fmt(w->owner[!strcmp(pd_json_text(o, "kind"), "StatefulSet")], UID_MAX, "%s",
+               pd_json_text(json_object_get(o, "metadata"), "uid"));
     json_decref(list);
     return err->code;
 }
@@ -231,17 +229,17 @@ static int find_event(struct pod_wait *w, struct pd_err *err) {
     int forbidden = 0;
     *w->event = 0;
     json_array_foreach (json_object_get(list, "items"), i, e) {
-        const char *at = text_of(e, "lastTimestamp");
+        const char *at = pd_json_text(e, "lastTimestamp");
         if (!*at)
-            at = text_of(e, "eventTime");
-        if (strcmp(text_of(json_object_get(e, "involvedObject"), "uid"), uid) != 0 ||
+            at = pd_json_text(e, "eventTime");
+        if (strcmp(pd_json_text(json_object_get(e, "involvedObject"), "uid"), uid) != 0 ||
             strcmp(at, newest) < 0)
             continue;
         newest = at;
-        pd_fmt(w->event, sizeof w->event, "%.380s", text_of(e, "message"));
+        pd_fmt(w->event, sizeof w->event, "%.380s", pd_json_text(e, "message"));
         /* a quota, or a rule of the cluster */
-        forbidden = !strcmp(text_of(e, "reason"), "FailedCreate") &&
-                    strstr(text_of(e, "message"), "forbidden") != NULL;
+        forbidden = !strcmp(pd_json_text(e, "reason"), "FailedCreate") &&
+                    strstr(pd_json_text(e, "message"), "forbidden") != NULL;
     }
     w->hopeless |= forbidden;
     json_decref(list);
@@ -338,9 +336,9 @@ static void count_wanted(const json_t *list, const char *run, int *n_servers, in
     json_array_foreach (json_object_get(list, "items"), i, o) {
         if (strcmp(label_of(o, KUBE_RUN_LABEL), run) != 0)
             continue;
-        if (!strcmp(text_of(o, "kind"), "StatefulSet"))
+        if (!strcmp(pd_json_text(o, "kind"), "StatefulSet"))
             *n_servers = (int)json_integer_value(part(o, "spec", "replicas"));
-        if (!strcmp(text_of(o, "kind"), "Job"))
+        if (!strcmp(pd_json_text(o, "kind"), "Job"))
             *n_others = (int)json_integer_value(part(o, "spec", "completions"));
     }
 }
@@ -353,7 +351,7 @@ static int list_runs(const json_t *list, struct pd_buf *names) {
     json_t *value;
     size_t i;
     json_array_foreach (json_object_get(list, "items"), i, o)
-        if (strcmp(text_of(o, "kind"), "Pod") != 0) /* a pod may be about to end */
+        if (strcmp(pd_json_text(o, "kind"), "Pod") != 0) /* a pod may be about to end */
             json_object_set_new(seen, label_of(o, KUBE_RUN_LABEL), json_true());
     json_object_foreach (seen, name, value)
         pd_put_fmt(names, "%s%s", names->len ? ", " : "", name);

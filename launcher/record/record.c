@@ -82,9 +82,9 @@ static int lock_dir(const char *dir, struct pd_err *err) {
 
 int record_is_written(const char *dir) {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int is = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    const int is_locked = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
     pd_close(fd);
-    return is;
+    return is_locked;
 }
 
 static int open_metrics(const char *dir, int flags, struct pd_err *err) {

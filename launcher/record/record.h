@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.h - the record of a run: what was run, and what it reached (docs/records.md).
+/* record.h - the record of a run: its settings, hosts and results (docs/records.md).
  *
  *     outputs/<job id>/run.json         settings, hosts, times, state, result
  *                      metrics.jsonl    one event a line
@@ -23,10 +23,10 @@ int record_new(struct record **out, const char *dir, json_t *run, struct pd_err 
 int record_open(struct record **out, const char *dir, struct pd_err *err);
 /* Writes one of the files that were used. */
 void record_file(struct record *r, const char *name, const void *p, size_t n, mode_t mode);
-/* Takes an event of a node: a line of its stream "events" (docs/protocol.md), n bytes. Events that
- * repeat what others say are left out (record_keeps). `r` may be NULL in these two. */
+/* Writes an event of a node: a line of its stream "events" (docs/protocol.md), n bytes. Events that
+ * repeat earlier ones are left out (record_keeps). `r` may be NULL in these two. */
 void record_event(struct record *r, int node, const char *host, const char *json, size_t n);
-/* Takes an event of paddlectl itself, without the time. `o` is stolen. */
+/* Writes an event of paddlectl itself, without the time. `o` is stolen. */
 void record_note(struct record *r, json_t *o);
 /* Adds the members of `more` (stolen) to run.json, releases `r`, and returns the first error of the
  * record. */
@@ -35,8 +35,12 @@ int record_end(struct record *r, json_t *more, struct pd_err *err);
 /* Reads run.json into *run, which the caller releases. PD_ENOENT: `dir` has no record. PD_EDATA: it
  * is damaged, or of another version. */
 int record_read_run(const char *dir, json_t **run, struct pd_err *err);
-/* Calls `take` for each event of metrics.jsonl that can be read. */
-int record_read_metrics(const char *dir, void (*take)(void *arg, json_t *event), void *arg,
+/* Adds the settings of the run to `into`: "SECTION.KEY", as for --set, -> value. They are those of
+ * train.ini in `dir`, and over them those of conf.ini and the command line (`run`: run.json). A
+ * record without train.ini has none of its settings. */
+int record_settings(json_t *into, const char *dir, const json_t *run, struct pd_err *err);
+/* Calls `on_event` for each event of metrics.jsonl that can be read. */
+int record_read_metrics(const char *dir, void (*on_event)(void *arg, json_t *event), void *arg,
                         struct pd_err *err);
 /* A place in metrics.jsonl; zeros: its beginning. */
 struct record_place {
@@ -46,7 +50,7 @@ struct record_place {
 int record_changed(const char *dir, struct record_place *p);
 /* As record_read_metrics, from *p on, which becomes the end of the last complete line. */
 int record_read_more(const char *dir, struct record_place *p,
-                     void (*take)(void *arg, json_t *event), void *arg, struct pd_err *err);
+                     void (*on_event)(void *arg, json_t *event), void *arg, struct pd_err *err);
 int record_is_written(const char *dir); /* 1: a process writes this record now */
 
 /* The progress of each node in the record. */

@@ -28,8 +28,8 @@ static void add(struct lines *l, json_t *event) {
     l->n++;
 }
 
-/* An event of a node. */
-static void take_event(void *arg, json_t *event) {
+/* Adds an event of a node. */
+static void add_event(void *arg, json_t *event) {
     struct lines *l = arg;
     const json_int_t t = record_time(event);
     l->t = t > 0 ? t : l->t;
@@ -45,8 +45,8 @@ static void take_event(void *arg, json_t *event) {
     add(l, record_of_node(event, l->node, name));
 }
 
-/* A line of the record as it was: notes of paddlectl stay. */
-static void take_note(void *arg, json_t *event) {
+/* Keeps a line of the record as it was, if it is a note of paddlectl. */
+static void add_note(void *arg, json_t *event) {
     if (!json_object_get(event, "node") && json_object_get(event, "ev"))
         add(arg, json_incref(event));
 }
@@ -68,7 +68,7 @@ static int read_node(struct lines *l, const char *folder, struct pd_err *err) {
         rc = n ? pd_fmt(path, sizeof path, "%s/events.%d", folder, n)
                : pd_fmt(path, sizeof path, "%s/events", folder);
         if (!rc && !lstat(path, &st)) /* a node without a trainer has none */
-            rc = record_each_line(path, NULL, take_event, l, err);
+            rc = record_each_line(path, NULL, add_event, l, err);
     }
     return rc;
 }
@@ -110,7 +110,7 @@ int record_complete(const char *dir, json_t *more, struct pd_err *err) {
     struct record *r = NULL;
     int rc = record_lock(&r, dir, err);
     if (!rc)
-        rc = record_read_metrics(dir, take_note, &l, err);
+        rc = record_read_metrics(dir, add_note, &l, err);
     if (!rc) {
         l.hosts = json_object_get(record_run(r), "hosts");
         rc = read_nodes(&l, dir, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_internal.h - what the files of this folder share. */
+/* record_internal.h - declarations that the files of this folder share. */
 #pragma once
 
 #include "launcher/record/record.h"
@@ -12,7 +12,7 @@ typedef void record_line(void *arg, json_t *event);
 int record_path(const char *dir, const char *name, char out[PATH_MAX], struct pd_err *err);
 /* As record_open; if there is no record, one without settings begins. */
 int record_lock(struct record **out, const char *dir, struct pd_err *err);
-json_t *record_run(const struct record *r); /* what run.json has */
+json_t *record_run(const struct record *r); /* the members of run.json */
 
 /* Milliseconds since 1970; 0: the event has no time that can be right. */
 static inline json_int_t record_time(const json_t *event) {
@@ -26,7 +26,7 @@ static inline int record_is_pass(const json_t *event) {
 }
 /* A new object: the event, behind its time, node and host (which may be NULL). NULL: no memory. */
 json_t *record_of_node(json_t *event, int node, const char *host);
-/* Calls `take` for each line that is an object. The others are skipped: a line may be cut off.
+/* Calls `on_line` for each line that is an object. The others are skipped: a line may be cut off.
  * `at`: NULL, or where to begin; it becomes the end of the last complete line. */
-int record_each_line(const char *path, uint64_t *at, record_line *take, void *arg,
+int record_each_line(const char *path, uint64_t *at, record_line *on_line, void *arg,
                      struct pd_err *err);

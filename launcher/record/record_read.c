@@ -4,7 +4,7 @@
 
 enum { RUN_MAX = 4 << 20, LINE_MAX_BYTES = 65536 };
 
-int record_each_line(const char *path, uint64_t *at, record_line *take, void *arg,
+int record_each_line(const char *path, uint64_t *at, record_line *on_line, void *arg,
                      struct pd_err *err) {
     char *line = pd_malloc(LINE_MAX_BYTES);
     int whole = 1, failed = 0;
@@ -25,7 +25,7 @@ int record_each_line(const char *path, uint64_t *at, record_line *take, void *ar
         const int ends = n && line[n - 1] == '\n';
         json_t *o = whole && ends ? json_loadb(line, n, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
         if (json_is_object(o))
-            take(arg, o);
+            on_line(arg, o);
         json_decref(o);
         whole = ends;
         if (at && ends)
@@ -62,9 +62,9 @@ int record_read_run(const char *dir, json_t **run, struct pd_err *err) {
     return rc;
 }
 
-int record_read_metrics(const char *dir, record_line *take, void *arg, struct pd_err *err) {
+int record_read_metrics(const char *dir, record_line *on_line, void *arg, struct pd_err *err) {
     struct record_place all = {0};
-    return record_read_more(dir, &all, take, arg, err);
+    return record_read_more(dir, &all, on_line, arg, err);
 }
 
 int record_changed(const char *dir, struct record_place *p) {
@@ -72,17 +72,17 @@ int record_changed(const char *dir, struct record_place *p) {
     struct stat st;
     if (record_path(dir, "metrics.jsonl", path, NULL) || stat(path, &st))
         return 0;
-    const int is = p->inode && (p->inode != st.st_ino || (uint64_t)st.st_size < p->at);
-    if (is)
+    const int is_other = p->inode && (p->inode != st.st_ino || (uint64_t)st.st_size < p->at);
+    if (is_other)
         p->at = 0;
     p->inode = st.st_ino;
-    return is;
+    return is_other;
 }
 
-int record_read_more(const char *dir, struct record_place *p, record_line *take, void *arg,
+int record_read_more(const char *dir, struct record_place *p, record_line *on_line, void *arg,
                      struct pd_err *err) {
     char path[PATH_MAX];
     return record_path(dir, "metrics.jsonl", path, err)
                ? err->code
-               : record_each_line(path, &p->at, take, arg, err);
+               : record_each_line(path, &p->at, on_line, arg, err);
 }

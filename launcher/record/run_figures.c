@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_figures.c - what tables of runs show and sort by, packed:
+/* run_figures.c - the figures of a run, which tables show and sort by, packed:
  *
  *     kind (u8: a text, a number, a metric of the test), key and its NUL, text and its NUL or f64
  *
  * The bytes may come from a file: no reader goes behind their end. */
+#include "base/json_text.h"
 #include "launcher/record/runs_internal.h"
 
 enum { TEXT = 1, NUMBER = 2, METRIC = 3 };
 
 static void put_text(struct pd_buf *out, const char *key, const char *text) {
-    if (!text || !*text)
+    if (!*text)
         return;
     pd_put_u8(out, TEXT);
     pd_put(out, key, strlen(key) + 1);
@@ -30,19 +31,15 @@ static void put_integer(struct pd_buf *out, const char *key, int64_t v) {
     pd_put_f64(out, (double)v);
 }
 
-static const char *text_of(const json_t *o, const char *key) {
-    return json_string_value(json_object_get(o, key));
-}
-
 void run_figures_put(struct pd_buf *out, const struct run *r) {
     const char *name;
     json_t *v;
-    put_text(out, "state", text_of(r->record, "state"));
-    put_text(out, "name", text_of(r->record, "name"));
-    put_text(out, "by", text_of(r->test, "by"));
-    put_text(out, "better", text_of(r->test, "better"));
-    put_text(out, "best_by", text_of(r->best, "by"));
-    put_text(out, "unit", text_of(r->pass, "unit"));
+    put_text(out, "state", pd_json_text(r->record, "state"));
+    put_text(out, "name", pd_json_text(r->record, "name"));
+    put_text(out, "by", pd_json_text(r->test, "by"));
+    put_text(out, "better", pd_json_text(r->test, "better"));
+    put_text(out, "best_by", pd_json_text(r->best, "by"));
+    put_text(out, "unit", pd_json_text(r->pass, "unit"));
     const int64_t passes = run_pass(r->pass) - !json_is_true(json_object_get(r->pass, "complete"));
     put_integer(out, "passes", passes > 0 ? passes : 0);
     put_number(out, NUMBER, "started_ms", json_object_get(r->record, "started_ms"));

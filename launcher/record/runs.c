@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runs.c - see runs.h. */
+#include "base/json_text.h"
 #include "launcher/record/runs_internal.h"
 
 static const int64_t settled_ns = INT64_C(2000000000); /* the coarsest clock of a file system */
 enum { UNINDEXED_MAX = 32 }; /* so many records are read without writing the index anew */
-
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
 
 /* --- one run --- */
 
@@ -22,14 +18,14 @@ static int is_better(const json_t *a, const json_t *b) {
     const json_t *x = json_object_get(a, "value"), *y = json_object_get(b, "value");
     if (!x || !json_object_get(a, "pass"))
         return 0;
-    return !y ||
-           (strcmp(text_of(a, "better"), "higher") ? json_number_value(x) < json_number_value(y)
-                                                   : json_number_value(x) > json_number_value(y));
+    return !y || (strcmp(pd_json_text(a, "better"), "higher")
+                      ? json_number_value(x) < json_number_value(y)
+                      : json_number_value(x) > json_number_value(y));
 }
 
-static void take_event(void *arg, json_t *event) {
+static void keep_result(void *arg, json_t *event) {
     struct run *r = arg;
-    const char *ev = text_of(event, "ev");
+    const char *ev = pd_json_text(event, "ev");
     if (!strcmp(ev, "test")) {
         keep(&r->test, event);
         if (is_better(event, r->best))
@@ -74,7 +70,7 @@ static int read_record(struct run *r, const char *dir, struct pd_err *err) {
     r->best = json_incref(json_object_get(r->record, "best"));
     r->pass = json_incref(json_object_get(r->record, "pass"));
     if (!r->pass) /* the record has no end */
-        record_read_metrics(dir, take_event, r, NULL);
+        record_read_metrics(dir, keep_result, r, NULL);
     return 0;
 }
 
@@ -245,12 +241,13 @@ int runs_find(const struct runs *r, const char *want, const struct run **out, st
     const int newest = !strcmp(want, "latest") && r->n;
     for (size_t i = 0; i < r->n && !newest; i++) {
         const struct run *x = &r->v[i];
-        const int is = !strcmp(x->job, want);
-        if (is || (*want && (pd_ends_with(x->job, want) || !strcmp(run_text(x, "name"), want)))) {
+        const int is_id = !strcmp(x->job, want);
+        if (is_id ||
+            (*want && (pd_ends_with(x->job, want) || !strcmp(run_text(x, "name"), want)))) {
             at = i;
-            n = is ? 1 : n + 1;
+            n = is_id ? 1 : n + 1;
         }
-        if (is)
+        if (is_id)
             break;
     }
     if (n > 1)

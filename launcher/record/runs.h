@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* runs.h - the records below a folder of outputs.
  *
- * runs_load gives the figures of all runs: what tables show and sort by. It keeps them in the index
- * OUTPUTS/.runs.index (runs_index.c). The complete record of a run is read when it is asked for:
- * runs_find, run_read. */
+ * runs_load gives the figures of all runs, which tables show and sort by. It keeps them in the
+ * index OUTPUTS/.runs.index (runs_index.c). The complete record of a run is read when it is asked
+ * for: runs_find, run_read. */
 #pragma once
 
 #include "launcher/record/record.h"

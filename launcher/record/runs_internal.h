@@ -12,7 +12,7 @@ void run_figures_put(struct pd_buf *out, const struct run *r);
 
 /* --- the index (runs_index.c) --- */
 
-/* What a file was: a file of another stamp has to be read again. */
+/* The stamp of a file when it was read. A file with another stamp has to be read again. */
 struct run_stamp {
     uint64_t inode, size;
     int64_t mtime_ns, ctime_ns;

@@ -60,7 +60,17 @@ static int add_newest(struct report_cmd *p, const struct runs *all, struct pd_er
         rc = add_job(p, all->outputs, all->v[i].job, all->v[i].state, err);
     for (size_t i = 0; i < all->n_bad; i++)
         json_array_append_new(p->notes, json_string(all->bad[i].text));
-    return rc;
+    return !rc && !p->n ? pd_fail(err, PD_ENOENT, "no record in %s can be read: %.300s",
+                                  all->outputs, all->bad[0].text)
+                        : rc;
+}
+
+/* Notes are on the page, and on standard error. */
+static void print_notes(const json_t *notes, const char *job) {
+    const json_t *note;
+    size_t i;
+    json_array_foreach (notes, i, note)
+        fprintf(stderr, "paddlectl: %s%s%s\n", job, *job ? ": " : "", json_string_value(note));
 }
 
 static int write_page(struct report_cmd *p, struct pd_err *err) {
@@ -85,12 +95,29 @@ static int write_page(struct report_cmd *p, struct pd_err *err) {
         rc = text ? report_page(&page, text, err) : pd_oom(err, "the report");
     if (!rc)
         rc = pd_write_file_quick(p->out, page.data, page.len, 0644, err);
+    print_notes(rc ? NULL : p->notes, "");
+    for (size_t i = 0; i < p->n && !rc; i++)
+        print_notes(json_object_get(json_array_get(jobs, i), "notes"),
+                    strrchr(p->v[i].job.dir, '/') + 1);
     if (!rc)
         printf("%s: %zu run%s, %zu kB\n", p->out, p->n, p->n == 1 ? "" : "s",
                (page.len + 500) / 1000);
     free(text);
     json_decref(data);
     pd_buf_release(&page);
+    return rc;
+}
+
+static int report(void *arg, struct runs *all, const char *const *want, int n, struct pd_err *err) {
+    struct report_cmd *p = arg;
+    int rc = 0;
+    p->notes = json_array();
+    for (int i = 0; i < n && !rc; i++)
+        rc = add_named(p, all, want[i], err);
+    if (!rc && !n)
+        rc = add_newest(p, all, err);
+    if (!rc)
+        rc = write_page(p, err);
     return rc;
 }
 
@@ -113,7 +140,6 @@ static char **long_options(int argc, char **argv, char joined[PATH_MAX + 8], int
 
 int cmd_report(int argc, char **argv) {
     struct report_cmd p = {.out = "report.html"};
-    static const int without_conf = 1;
     const struct pd_extra_option extra[] = {
         {"out=FILE", NULL, &p.out, "the page to write; also -o FILE; default: report.html"},
         {"last=N", NULL, &p.last, "without JOB: the newest N runs; default: 1"},
@@ -128,46 +154,25 @@ int cmd_report(int argc, char **argv) {
             "The page is one file. It needs no other file, and no network. It does not show the "
             "command line, environments and commands of conf.ini, which may have secrets in "
             "them.\n\nIt reads the records "
-            "of 'paddlectl runs', and asks no host. What cannot be read of a record is named on "
-            "the page.\n",
+            "of 'paddlectl runs', and asks no host. The page and "
+            "standard error name the parts of a record that cannot be read or are left out.\n",
         .examples = "paddlectl report\tthe newest run, in report.html\n"
                     "paddlectl report wide deep -o both.html\ttwo runs by their --name\n"
                     "paddlectl report --last=20\tthe 20 newest runs\n",
         .extra = extra,
-        .sections = "job.outputs",
-        .who = PD_LAUNCHER,
         .max_rest = JOBS_MAX,
-        .needs_conf = 1,
-        .without_conf = &without_conf,
     };
-    struct pd_options o;
     struct pd_err err = {0};
-    struct runs all = {0};
-    const char *rest[CMD_REST_MAX];
     char joined[PATH_MAX + 8];
-    int n_words, n_rest, rc;
+    int n_words;
     char **words = long_options(argc, argv, joined, &n_words);
     if (!words)
         return cmd_fail((pd_oom(&err, "the command line"), &err));
-    rc = cmd_parse(&line, n_words, words, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON) {
-        free(words);
-        return rc;
-    }
-    p.notes = json_array();
-    rc = runs_load(&all, o.outputs, &err);
-    for (int i = 0; i < n_rest && !rc; i++)
-        rc = add_named(&p, &all, rest[i], &err);
-    if (!rc && !n_rest)
-        rc = add_newest(&p, &all, &err);
-    if (!rc)
-        rc = write_page(&p, &err);
+    const int rc = cmd_runs_main(&line, n_words, words, report, &p);
     for (size_t i = 0; i < p.n; i++)
         report_job_release(&p.v[i].job);
     free(p.v);
     json_decref(p.notes);
-    runs_release(&all);
-    pd_options_release(&o);
     free(words);
-    return rc ? cmd_fail(&err) : 0;
+    return rc;
 }

@@ -4,6 +4,8 @@ const $ = (id) => document.getElementById(id);
 let data = { jobs: [] },
   jobs = [];
 const DRAWN = 8;
+const NOTES = 40;
+const ROWS = 50;
 const PARTS = ["forward", "backward", "read", "push", "pull", "wait"];
 const PART_TEXT = {
   forward: "forward",
@@ -25,6 +27,10 @@ const last = (values) => {
   for (let i = values.length; i--;) if (isNumber(values[i])) return values[i];
 };
 const label = (job) => (job.run.name ? job.run.name + " (" + job.job.slice(-4) + ")" : job.job);
+const firstOf = (shown, all, name) =>
+  all > shown
+    ? element("p", { class: "sub" }, `The first ${shown} of ${all} ${name} are shown.`)
+    : "";
 const trainerName = (s) => "trainer " + s.rank + (s.host ? ", " + s.host : "");
 
 function pairs(s, x, y) {
@@ -435,7 +441,7 @@ function drawStragglers(job) {
       element(
         "tbody",
         {},
-        rows.slice(0, 50).map((r, i) =>
+        rows.slice(0, ROWS).map((r, i) =>
           element(
             "tr",
             {},
@@ -473,6 +479,7 @@ function drawStragglers(job) {
       ),
     ),
     element("div", { class: "legend", style: "padding:8px 10px" }, keys),
+    firstOf(ROWS, rows.length, "trainers"),
   );
 }
 
@@ -531,7 +538,9 @@ function show() {
     notes.push(
       "These runs have " + graphs.size + " different networks: their costs may not be comparable.",
     );
-  $("notes").replaceChildren(...notes.slice(0, 40).map((n) => element("p", { class: "note" }, n)));
+  if (notes.length > NOTES)
+    notes.splice(NOTES, notes.length, notes.length - NOTES + " further notes are not shown.");
+  $("notes").replaceChildren(...notes.map((n) => element("p", { class: "note" }, n)));
   $("none").hidden = jobs.length > 0;
   document.querySelector("main").hidden = !jobs.length;
   $("job").replaceChildren(

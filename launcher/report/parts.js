@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // parts.js - the parts of the page that are no charts: events, the network, settings.
+const LANES = 20;
 const SVG = "http://www.w3.org/2000/svg";
 function shape(tag, attributes, ...children) {
   const e = document.createElementNS(SVG, tag);
@@ -25,7 +26,7 @@ function drawEvents(shown, job) {
     ),
   );
   const end = Math.max(1, ...ends);
-  const lanes = shown.slice(0, 20).map((j) => {
+  const lanes = shown.slice(0, LANES).map((j) => {
     const ticks = (chief(j, "pass") || { cols: {} }).cols.t || [];
     const at = (t) => "left:" + (100 * Math.min(1, t / end)).toFixed(2) + "%";
     return element(
@@ -68,6 +69,7 @@ function drawEvents(shown, job) {
       { class: "sub" },
       "Lines: ends of passes. Squares: saved models. Diamonds: failures. Circles: others.",
     ),
+    firstOf(LANES, shown.length, "runs"),
   );
   const failure = job.run.failure,
     rows = job.marks.map((m) =>

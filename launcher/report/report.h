@@ -17,10 +17,13 @@ struct report_series;
 struct report_many {
     struct report_series **v;
     size_t n, cap;
+    /* Beyond the limits, and not shown: events of further processes, values of further keys. */
+    size_t n_lost_events, n_lost_values;
+    char lost_key[128]; /* the first such key */
 };
 
 /* 1: the event's numbers are a series: progress, pass, test. */
-int report_series_takes(const char *ev);
+int report_is_series(const char *ev);
 /* A point of a series stands for one event or for several events in a row. It has the mean of
  * progress, and the last of others. */
 int report_series_add(struct report_many *m, const json_t *event);
@@ -58,7 +61,7 @@ struct report_job {
     int no_memory;
 };
 
-/* Reads the record in `dir`. What cannot be read becomes a note. Only PD_ENOMEM. */
+/* Reads the record in `dir`. A part that cannot be read becomes a note. Only PD_ENOMEM. */
 int report_job_read(struct report_job *j, const char *dir, struct pd_err *err);
 /* Reads what is new in the record. *changed: 1 if anything is. */
 int report_job_update(struct report_job *j, int *changed, struct pd_err *err);
@@ -68,8 +71,7 @@ json_t *report_job_json(const struct report_job *j, const char *state, struct re
                         struct pd_err *err);
 void report_job_release(struct report_job *j);
 
-/* Adds settings to `into`: "SECTION.KEY" -> value, those of train.ini and over them those of
- * conf.ini and the command line. Values of [env] are left out: they may be secrets. */
+/* As record_settings, without the values of environments and commands: they may be secrets. */
 int report_settings(json_t *into, const char *dir, const json_t *run, struct pd_err *err);
 
 /* --- the page --- */

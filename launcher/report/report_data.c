@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_data.c - what the page shows of a job, from its record; see report.h. A record may be cut
- * off, damaged or of another version: what can be read is taken, and a note says the rest. */
+/* report_data.c - the data of a job for the page, from its record; see report.h. A record may be
+ * cut off, damaged or of another version: the page shows the readable parts, and a note names the
+ * rest.
+ */
+#include "base/json_text.h"
 #include "launcher/record/record.h"
 #include "launcher/report/report.h"
 
 enum { RUN_MAX = 4 << 20, MARKS_MAX = 200, TEXT_MAX = 300, PART = 1 << 16 };
-
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
 
 __attribute__((format(printf, 2, 3))) static void note(struct report_job *j, const char *fmt, ...) {
     char text[600];
@@ -91,7 +89,7 @@ static void add_event(void *arg, json_t *event) {
     struct report_job *j = arg;
     const json_int_t t = json_integer_value(json_object_get(event, "t"));
     const json_t *version = json_object_get(event, "version");
-    const char *ev = text_of(event, "ev");
+    const char *ev = pd_json_text(event, "ev");
     j->n_events++;
     if (version && json_integer_value(version) != RECORD_VERSION)
         note(j,
@@ -100,7 +98,7 @@ static void add_event(void *arg, json_t *event) {
              (long long)json_integer_value(version), RECORD_VERSION);
     if (t > 0 && (!j->first_ms || t < j->first_ms))
         j->first_ms = t;
-    if (report_series_takes(ev)) {
+    if (report_is_series(ev)) {
         j->no_memory |= report_series_add(&j->many, event) != 0;
     } else if (!strcmp(ev, "model")) { /* of the last start */
         json_decref(j->graph);
@@ -185,20 +183,37 @@ int report_job_update(struct report_job *j, int *changed, struct pd_err *err) {
     return j->no_memory ? pd_oom(err, "the report") : 0;
 }
 
+/* The notes, and those about the limits of a page. */
+static json_t *notes_of(const struct report_job *j) {
+    json_t *notes = json_copy(j->notes);
+    const struct report_many *m = &j->many;
+    if (j->n_marks > MARKS_MAX)
+        json_array_append_new(
+            notes, json_sprintf("the first %d of %zu events are shown", MARKS_MAX, j->n_marks));
+    if (m->n_lost_events)
+        json_array_append_new(
+            notes,
+            json_sprintf("%zu events of further trainers are not shown: a report has at most "
+                         "%zu curves of a kind for each run",
+                         m->n_lost_events, m->n));
+    if (m->n_lost_values)
+        json_array_append_new(
+            notes, json_sprintf("%zu values are not shown: an event has too many, or the name is "
+                                "too long; the first one is %s",
+                                m->n_lost_values, m->lost_key));
+    return notes;
+}
+
 json_t *report_job_json(const struct report_job *j, const char *state, struct report_points max,
                         struct pd_err *err) {
     const json_int_t started = json_integer_value(json_object_get(j->run, "started_ms"));
     const json_int_t t0 =
         started > 0 && (!j->first_ms || started < j->first_ms) ? started : j->first_ms;
     const char *slash = strrchr(j->dir, '/');
-    json_t *notes = json_copy(j->notes);
-    char text[80];
-    if (j->n_marks > MARKS_MAX &&
-        !pd_fmt(text, sizeof text, "the first %d of %zu events are shown", MARKS_MAX, j->n_marks))
-        json_array_append_new(notes, json_string(text));
+    json_t *notes = notes_of(j);
     json_t *out = json_pack("{s:O, s:O, s:s, s:s, s:I, s:o*, s:O, s:O*, s:o}", "run", j->run,
                             "settings", j->settings, "job", slash ? slash + 1 : j->dir, "state",
-                            state ? state : text_of(j->run, "state"), "t0", t0, "series",
+                            state ? state : pd_json_text(j->run, "state"), "t0", t0, "series",
                             report_series_json(&j->many, t0, max), "marks", j->marks, "graph",
                             j->graph, "notes", notes);
     if (!out)

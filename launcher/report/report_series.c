@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report_series.c - the numbers of events as columns, with fewer points; see report.h. */
+#include "base/json_text.h"
 #include "launcher/report/report.h"
 
 /* A series has at most KEPT_MAX points: then each pair of points becomes one. */
@@ -21,22 +22,21 @@ struct report_series {
     struct column column[COLUMNS_MAX];
 };
 
-int report_series_takes(const char *ev) {
+int report_is_series(const char *ev) {
     return !strcmp(ev, "progress") || !strcmp(ev, "pass") || !strcmp(ev, "test");
 }
 
-static const char *text_of(const json_t *o, const char *key) {
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
 static struct report_series *series_of(struct report_many *m, const json_t *event) {
-    const char *ev = text_of(event, "ev");
+    const char *ev = pd_json_text(event, "ev");
     const json_int_t rank = json_integer_value(json_object_get(event, "rank"));
     for (size_t i = 0; i < m->n; i++)
         if (m->v[i]->rank == rank && !strcmp(m->v[i]->ev, ev))
             return m->v[i];
-    if (m->n >= SERIES_MAX || pd_grow(m->v, m->cap, m->n + 1))
+    if (m->n >= SERIES_MAX) {
+        m->n_lost_events++;
+        return NULL;
+    }
+    if (pd_grow(m->v, m->cap, m->n + 1))
         return NULL;
     struct report_series *s = pd_calloc(1, sizeof *s);
     if (!s)
@@ -58,8 +58,10 @@ static struct column *column_of(struct report_series *s, const char *key) {
     return c;
 }
 
-static void add_number(struct report_series *s, const char *key, double v) {
+static void add_number(struct report_many *m, struct report_series *s, const char *key, double v) {
     struct column *c = isfinite(v) ? column_of(s, key) : NULL;
+    if (!c && isfinite(v) && !m->n_lost_values++)
+        pd_fmt(m->lost_key, sizeof m->lost_key, "%.120s", key);
     if (!c)
         return;
     c->sum += v;
@@ -70,10 +72,10 @@ static void add_number(struct report_series *s, const char *key, double v) {
 /* The mean of a time or of a count means nothing. */
 static int is_mean(const struct report_series *s, const char *key) {
     static const char *const last[] = {"t", "pass", "num_passes", "batch", "samples", "fraction"};
-    int is = !strcmp(s->ev, "progress");
+    int has_mean = !strcmp(s->ev, "progress");
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++)
-        is &= strcmp(key, last[i]) != 0;
-    return is;
+        has_mean &= strcmp(key, last[i]) != 0;
+    return has_mean;
 }
 
 static double value_at(const struct column *c, size_t i) {
@@ -137,17 +139,17 @@ int report_series_add(struct report_many *m, const json_t *event) {
     if (!s)
         return m->n >= SERIES_MAX ? 0 : PD_ENOMEM;
     s->node = json_integer_value(json_object_get(event, "node"));
-    pd_fmt(s->host, sizeof s->host, "%.120s", text_of(event, "host"));
+    pd_fmt(s->host, sizeof s->host, "%.120s", pd_json_text(event, "host"));
     json_object_foreach (event_members, key, v) {
         int skip = 0;
         for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++)
             skip |= !strcmp(key, skipped[i]);
         if (json_is_number(v) && !skip)
-            add_number(s, key, json_number_value(v));
+            add_number(m, s, key, json_number_value(v));
         else if (json_is_object(v)) /* metrics, rows */
             json_object_foreach (v, name, inner)
                 if (json_is_number(inner) && !pd_fmt(full, sizeof full, "%.60s.%.60s", key, name))
-                    add_number(s, full, json_number_value(inner));
+                    add_number(m, s, full, json_number_value(inner));
     }
     return ++s->in_bucket == s->every ? end_bucket(s) : 0;
 }

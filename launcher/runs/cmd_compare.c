@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_compare.c - paddlectl compare: how runs differ in their settings, their files and what they
  * reached. */
-#include "conf/ini_file.h"
 #include "launcher/cmd/cmd.h"
 #include "launcher/plot/charts.h"
 #include "launcher/record/runs.h"
@@ -9,7 +8,7 @@
 #include "launcher/text/table.h"
 #include "launcher/text/term.h"
 
-enum { RUNS_MAX = TABLE_COLUMNS - 1, INI_MAX = 4 << 20, SHORT_ID = 12 };
+enum { RUNS_MAX = TABLE_COLUMNS - 1, SHORT_ID = 12 };
 
 struct compare_cmd {
     int json;
@@ -23,46 +22,13 @@ struct compare_cmd {
 
 /* --- settings --- */
 
-struct reading {
-    json_t *settings, *keys;
-};
-
-static int on_pair(void *arg, const char *section, const char *name, const char *value, int line,
-                   struct pd_err *err) {
-    const struct reading *r = arg;
-    char key[1200];
-    (void)line;
-    if (pd_fmt(key, sizeof key, "%s.%s", section, name))
-        return 0;
-    for (size_t i = 0; section[i]; i++) /* [layer hidden] */
-        if (key[i] == ' ')
-            key[i] = '.';
-    if (json_object_set_new(r->settings, key, json_string(value)) ||
-        json_object_set_new(r->keys, key, json_true()))
-        return pd_fail(err, PD_EDATA, "the value of %s is not UTF-8 text", key);
-    return 0;
-}
-
-/* Those of train.ini, and over them those of conf.ini and the command line. A record without
- * train.ini has none of its settings: it was not known. */
 static int read_settings(struct compare_cmd *p, struct compared *c, const char *outputs,
                          struct pd_err *err) {
-    char path[PATH_MAX];
-    struct pd_buf text = {0};
-    struct reading r = {c->settings, p->keys};
-    const char *key;
-    json_t *value;
-    int rc = pd_fmt(path, sizeof path, "%s/%s/train.ini", outputs, c->run->job);
-    if (!rc && !access(path, F_OK)) {
-        rc = pd_read_regular(path, INI_MAX, &text, err);
-        if (!rc)
-            rc = pd_ini_read_text(path, (const char *)text.data, text.len, NULL, on_pair, &r, err);
-        pd_buf_release(&text);
-    }
-    json_object_foreach (json_object_get(c->run->record, "settings"), key, value) {
-        json_object_set(c->settings, key, value);
-        json_object_set_new(p->keys, key, json_true());
-    }
+    char dir[PATH_MAX];
+    const int rc = pd_fmt(dir, sizeof dir, "%s/%s", outputs, c->run->job)
+                       ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs)
+                       : record_settings(c->settings, dir, c->run->record, err);
+    json_object_update(p->keys, c->settings);
     return rc;
 }
 
@@ -235,8 +201,10 @@ static int print_json(const struct compare_cmd *p) {
     return cmd_print_json(json_pack("{s:o, s:o}", "runs", runs, "settings", differ));
 }
 
-static int compare(struct compare_cmd *p, const struct runs *all, const char *outputs,
-                   const char *const *want, int n_want, struct pd_err *err) {
+static int compare(void *arg, struct runs *all, const char *const *want, int n_want,
+                   struct pd_err *err) {
+    struct compare_cmd *p = arg;
+    const char *outputs = all->outputs;
     int rc = 0;
     p->keys = json_object();
     if (n_want < 2) /* without names: the two newest */
@@ -263,7 +231,6 @@ static int compare(struct compare_cmd *p, const struct runs *all, const char *ou
 
 int cmd_compare(int argc, char **argv) {
     struct compare_cmd p = {0};
-    static const int without_conf = 1;
     const struct pd_extra_option extra[] = {CMD_JSON(&p.json), {0}};
     const struct cmd_line line = {
         .usage = "paddlectl compare [options] [JOB JOB...]\n"
@@ -275,26 +242,11 @@ int cmd_compare(int argc, char **argv) {
         .examples = "paddlectl compare\twhat changed since the run before\n"
                     "paddlectl compare wide deep\ttwo runs by their --name\n",
         .extra = extra,
-        .sections = "job.outputs",
-        .who = PD_LAUNCHER,
         .max_rest = RUNS_MAX,
-        .needs_conf = 1,
-        .without_conf = &without_conf,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    struct runs all = {0};
-    const char *rest[CMD_REST_MAX];
-    int n_rest, rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    rc = runs_load(&all, o.outputs, &err);
-    if (!rc)
-        rc = compare(&p, &all, o.outputs, rest, n_rest, &err);
+    const int rc = cmd_runs_main(&line, argc, argv, compare, &p);
     for (size_t i = 0; i < p.n; i++)
         json_decref(p.v[i].settings);
     json_decref(p.keys);
-    runs_release(&all);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    return rc;
 }

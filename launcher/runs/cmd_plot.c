@@ -12,7 +12,8 @@ enum { PERIOD_MS = 500, METRICS_TEXT = 1000 };
 
 struct plot_cmd {
     int follow;
-    int chosen; /* --metric is given */
+    const char *metrics; /* --metric, or NULL */
+    char *names;         /* of the metrics, in one text */
     struct charts charts;
     struct pd_buf last; /* the picture on the terminal */
 };
@@ -60,7 +61,7 @@ static int check(struct plot_cmd *p, struct pd_err *err) {
     }
     json_decref(names);
     return pd_fail(err, PD_EUSAGE, "no run has values of %.100s; there are: %.800s",
-                   p->chosen ? c->metric[0] : "a cost or a test", *known ? known : "none");
+                   p->metrics ? c->metric[0] : "a cost or a test", *known ? known : "none");
 }
 
 /* --- following --- */
@@ -79,7 +80,8 @@ static void erase(const struct plot_cmd *p) {
         printf("\033[%zuA\r\033[J", up < most ? up : most);
 }
 
-/* Cuts what is more than the terminal has: a line that has scrolled out cannot be erased. */
+/* Cuts the lines that the terminal has no place for: a line that has scrolled out cannot be erased.
+ */
 static void cut(struct pd_buf *b, int lines) {
     for (size_t i = 0; i < b->len; i++)
         if (b->data[i] == '\n' && !--lines)
@@ -152,16 +154,16 @@ static int follow(struct plot_cmd *p, struct pd_err *err) {
     return rc == PD_ECANCELED ? pd_code_exit_status(rc) : rc;
 }
 
-static int plot(struct plot_cmd *p, const struct pd_options *o, const char *const *want, int n,
-                struct pd_err *err) {
-    struct runs all;
-    int more, rc = 0;
+static int plot(void *arg, struct runs *all, const char *const *want, int n, struct pd_err *err) {
+    struct plot_cmd *p = arg;
+    int more, rc;
     if (p->charts.x && strcmp(p->charts.x, "pass") && strcmp(p->charts.x, "time"))
         return pd_fail(err, PD_EUSAGE, "--x=%.40s: give pass or time", p->charts.x);
-    rc = runs_load(&all, o->outputs, err);
+    if (!(p->names = pd_strdup(p->metrics ? p->metrics : "cost,test")))
+        return pd_oom(err, "a picture");
+    rc = add_metrics(&p->charts, p->names, err);
     for (int i = 0; i < (n ? n : 1) && !rc; i++)
-        rc = add_run(p, &all, n ? want[i] : "latest", err);
-    runs_release(&all);
+        rc = add_run(p, all, n ? want[i] : "latest", err);
     if (!rc)
         rc = charts_read(&p->charts, &more, err);
     if (!rc && p->follow)
@@ -173,10 +175,8 @@ static int plot(struct plot_cmd *p, const struct pd_options *o, const char *cons
 
 int cmd_plot(int argc, char **argv) {
     struct plot_cmd p = {0};
-    static const int without_conf = 1;
-    const char *metrics = NULL;
     const struct pd_extra_option extra[] = {
-        {"metric=NAMES", NULL, &metrics,
+        {"metric=NAMES", NULL, &p.metrics,
          "which curves: cost, rate, wait, an evaluator's name, test.cost, test.NAME; several with "
          "commas; default: the cost, and the tests' value"},
         {"x=pass", NULL, &p.charts.x,
@@ -196,34 +196,14 @@ int cmd_plot(int argc, char **argv) {
         .examples = "paddlectl plot -f\tthe job that runs\n"
                     "paddlectl plot wide deep --metric=test.auc\ttwo runs by their --name\n",
         .extra = extra,
-        .sections = "job.outputs",
-        .who = PD_LAUNCHER,
         .max_rest = PLOT_CURVES,
-        .needs_conf = 1,
-        .without_conf = &without_conf,
     };
-    struct pd_options o;
-    struct pd_err err = {0};
-    const char *rest[CMD_REST_MAX];
-    char *text = NULL;
-    int n_rest;
     for (int i = 1; i < argc; i++) /* the usual short form */
         if (!strcmp(argv[i], "-f"))
             argv[i] = (char *)(uintptr_t) "--follow";
-    int rc = cmd_parse(&line, argc, argv, &o, rest, &n_rest);
-    if (rc != CMD_GO_ON)
-        return rc;
-    rc = 0;
-    p.chosen = metrics != NULL;
-    if (!(text = pd_strdup(metrics ? metrics : "cost,test")))
-        rc = pd_oom(&err, "a picture");
-    if (!rc)
-        rc = add_metrics(&p.charts, text, &err);
-    if (!rc)
-        rc = plot(&p, &o, rest, n_rest, &err);
+    const int rc = cmd_runs_main(&line, argc, argv, plot, &p);
     charts_release(&p.charts);
     pd_buf_release(&p.last);
-    free(text);
-    pd_options_release(&o);
-    return err.code ? cmd_fail(&err) : rc;
+    free(p.names);
+    return rc;
 }

@@ -3,6 +3,7 @@
 #include "agent/process/env.h"
 
 #include "agent/process/proc.h"
+#include "base/json_text.h"
 
 struct list {
     char **v;
@@ -132,11 +133,6 @@ static void put_listen_fds(struct list *l, unsigned n) {
     pd_buf_release(&b);
 }
 
-static const char *job_value(const json_t *o, const char *name) {
-    const char *s = json_string_value(json_object_get(o, name));
-    return s ? s : "";
-}
-
 char **env_build(const struct node_paths *p, const struct spec *s, const struct env_role *r,
                  char *const *inherited) {
     struct list l = {0};
@@ -171,7 +167,7 @@ char **env_build(const struct node_paths *p, const struct spec *s, const struct 
     put_number(&l, "TRAINER_ID", r->rank);
     put_number(&l, "NUM_GRADIENT_SERVERS", r->n_trainers);
     if (s->roles.n[ROLE_PSERVER])
-        put_option(&l, "PSERVERS", job_value(r->job_env, "PADDLE_PSERVERS_IP_PORT_LIST"));
+        put_option(&l, "PSERVERS", pd_json_text(r->job_env, "PADDLE_PSERVERS_IP_PORT_LIST"));
     put_number(&l, "PORTS_NUM", s->job.ports_num);
     put_number(&l, "PORTS_NUM_FOR_SPARSE", s->job.ports_num_for_sparse);
     if (r->role == ROLE_PSERVER)

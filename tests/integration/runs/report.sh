@@ -45,6 +45,10 @@ has "one.html: 1 run, "
 expect 2 "$ctl" report --conf=conf.ini nobody
 has "there is no record of a run 'nobody'"
 expect 2 "$ctl" report --conf=conf.ini --last=none
+mkdir -p none/JOB-bad && echo '{' >none/JOB-bad/run.json
+expect 2 "$ctl" report --conf=conf.ini --outputs=none --out=none.html
+has "no record in none can be read: none/JOB-bad/run.json"
+[ ! -e none.html ] || die "a page of no run"
 
 # --- the page is used: smoothing, log scale, time, another run and trainer, a run that is not drawn
 /usr/bin/python3 "$page" use three.html used.html
@@ -72,6 +76,7 @@ grep -q 'data-wide="no"' phone.dom || die "the page is wider than a phone"
 plain=$(basename "$(dirname "$(grep -ls '"name": "plain"' output/JOB*/run.json)")")
 /usr/bin/python3 "$page" damage "output/$plain" output || die "no damaged records"
 report JOB-html JOB-cut JOB-newer JOB-empty JOB-other --out=odd.html
+has "paddlectl: JOB-newer: run.json is of another version of paddlectl"
 browse odd
 quiet odd
 /usr/bin/python3 "$page" odd odd.dom || die "odd.dom: see above"

@@ -5,6 +5,8 @@
 
 #include <cmocka.h>
 
+#include <sys/file.h>
+
 #include "launcher/report/report.h"
 
 static char top[PATH_MAX];
@@ -36,14 +38,12 @@ static json_t *event(const char *ev, int rank, json_int_t t, double cost) {
 /* n events of two trainers, as at most `max` points; the array of series. */
 static json_t *series_of(const char *ev, int n, size_t max) {
     struct report_many m = {0};
-    for (int turn = 0; turn < 2; turn++)
-        for (int i = 0; i < 2 * n; i++) {
-            json_t *e = event(ev, i % 2, 1000 + i / 2, i / 2);
-            assert_int_equal(
-                turn ? report_series_add(&m, e, 1000, max) : report_series_count(&m, e), 0);
-            json_decref(e);
-        }
-    json_t *out = report_series_json(&m);
+    for (int i = 0; i < 2 * n; i++) {
+        json_t *e = event(ev, i % 2, 1000 + i / 2, i / 2);
+        assert_int_equal(report_series_add(&m, e), 0);
+        json_decref(e);
+    }
+    json_t *out = report_series_json(&m, 1000, (struct report_points){max, max});
     report_series_release(&m);
     assert_int_equal(json_array_size(out), 2);
     return out;
@@ -104,15 +104,19 @@ static void keys_of_some_events(void **state) {
     }
     json_object_set_new(b, "many", many);
     for (int i = 0; i < 3; i++)
-        report_series_count(&m, i == 1 ? b : a);
-    for (int i = 0; i < 3; i++)
-        report_series_add(&m, i == 1 ? b : a, 0, 100);
-    json_t *s = report_series_json(&m);
+        report_series_add(&m, i == 1 ? b : a);
+    json_t *s = report_series_json(&m, 0, (struct report_points){100, 100});
     assert_true(json_is_null(json_array_get(column(s, 0, "only"), 0)));
     assert_true(value(column(s, 0, "only"), 1) == 5);
     assert_true(json_is_null(json_array_get(column(s, 0, "only"), 2)));
     assert_int_equal(json_array_size(column(s, 0, "only")), 3);
-    assert_in_range(json_object_size(json_object_get(json_array_get(s, 0), "cols")), 5, 48);
+    /* t, cost, samples, metrics.auc, only, and as many others as there is place for */
+    const size_t n_columns = json_object_size(json_object_get(json_array_get(s, 0), "cols"));
+    char first[40];
+    assert_in_range(n_columns, 5, 48);
+    assert_int_equal(m.n_lost_values, 5 + 1000 - n_columns);
+    snprintf(first, sizeof first, "many.k%zu", n_columns - 5);
+    assert_string_equal(m.lost_key, first);
     json_decref(s);
     json_decref(a);
     json_decref(b);
@@ -124,9 +128,9 @@ static void keys_of_some_events(void **state) {
 static json_t *read_job(void) {
     struct report_job j;
     struct pd_err err = {0};
-    assert_int_equal(report_job_read(&j, top, NULL, &err), 0);
-    assert_int_equal(report_job_finish(&j, 100, &err), 0);
-    json_t *out = json_incref(j.out);
+    assert_int_equal(report_job_read(&j, top, &err), 0);
+    json_t *out = report_job_json(&j, NULL, (struct report_points){100, 100}, &err);
+    assert_non_null(out);
     report_job_release(&j);
     return out;
 }
@@ -170,9 +174,48 @@ static void a_whole_record(void **state) {
     assert_int_equal(json_integer_value(json_object_get(json_object_get(o, "graph"), "flops")), 4);
     const json_t *marks = json_object_get(o, "marks"), *lost = json_array_get(marks, 0);
     assert_int_equal(json_array_size(marks), 1);
-    assert_int_equal(json_integer_value(json_object_get(lost, "t")), 1300);
+    assert_int_equal(json_integer_value(json_object_get(lost, "t")), 5300);
     assert_null(json_object_get(lost, "other"));
     assert_true(value(column(json_object_get(o, "series"), 0, "t"), 0) == 1000);
+    json_decref(o);
+}
+
+/* A record that a process writes may end inside a line: that line is no damage. */
+static void a_record_that_is_written(void **state) {
+    (void)state;
+    put("metrics.jsonl", "{\"version\":1}\n{\"t\":5000,\"ev\":\"prog");
+    const int fd = open(top, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    json_t *o = read_job();
+    assert_int_equal(json_array_size(json_object_get(o, "notes")), 1); /* run.json is missing */
+    assert_true(has_note(o, "run.json cannot be read"));
+    json_decref(o);
+    put("metrics.jsonl", "{\"version\":1}\n{\"t\":50\n{\"t\":5000,\"ev\":\"prog");
+    o = read_job();
+    assert_true(has_note(o, "1 of 2 lines of metrics.jsonl cannot be read"));
+    json_decref(o);
+    close(fd);
+}
+
+/* A limit is named in a note. */
+static void more_than_a_page_has(void **state) {
+    (void)state;
+    struct pd_buf text = {0};
+    pd_put_fmt(&text, "{\"version\":1}\n");
+    for (int i = 0; i < 5000; i++)
+        pd_put_fmt(&text, "{\"t\":5000,\"ev\":\"pass\",\"rank\":%d,\"seconds\":1}\n", i);
+    pd_put_fmt(&text, "{\"t\":5000,\"ev\":\"pass\",\"rank\":0,\"metrics\":{");
+    for (int i = 0; i < 100; i++)
+        pd_put_fmt(&text, "%s\"m%d\":1", i ? "," : "", i);
+    pd_put_fmt(&text, "}}\n");
+    assert_false(text.failed);
+    put("metrics.jsonl", (char *)text.data);
+    pd_buf_release(&text);
+    json_t *o = read_job();
+    assert_int_equal(json_array_size(json_object_get(o, "series")), 4096);
+    assert_true(has_note(o, "904 events of further trainers are not shown"));
+    assert_true(has_note(o, "54 values are not shown")); /* t and seconds are two of 48 */
+    assert_true(has_note(o, "the first one is metrics.m46"));
     json_decref(o);
 }
 
@@ -241,8 +284,11 @@ static void a_page_has_texts_as_data(void **state) {
     struct pd_err err = {0};
     json_t *a = json_pack("{s:s}", "text", "name"),
            *b = json_pack("{s:s}", "text", "</script><script>x()</script><!-- <b>\xe2\x80\xa8 ");
-    assert_int_equal(report_page(&plain, a, &err), 0);
-    assert_int_equal(report_page(&odd, b, &err), 0);
+    char *text_a = report_data_text(a), *text_b = report_data_text(b);
+    assert_int_equal(report_page(&plain, text_a, &err), 0);
+    assert_int_equal(report_page(&odd, text_b, &err), 0);
+    free(text_a);
+    free(text_b);
     static const char *const tags[] = {"<script", "</script", "<!--", "<b>"};
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
         assert_int_equal(count((char *)odd.data, odd.len, tags[i]),
@@ -262,7 +308,9 @@ int main(void) {
         cmocka_unit_test(all_points),
         cmocka_unit_test(fewer_points),
         cmocka_unit_test(keys_of_some_events),
+        cmocka_unit_test(a_record_that_is_written),
         cmocka_unit_test(a_whole_record),
+        cmocka_unit_test(more_than_a_page_has),
         cmocka_unit_test(records_that_are_cut_off),
         cmocka_unit_test(records_of_others),
         cmocka_unit_test(a_page_has_texts_as_data),
