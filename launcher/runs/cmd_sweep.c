@@ -106,6 +106,8 @@ static int run_all(struct sweep *s, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < s->n && !rc; i++) /* first, for the median rule */
         rc = reload_trial(s, &s->v[i], err);
+    if (!rc)
+        rc = sweep_state_save(s, err);
     for (size_t i = 0; i < s->n && !rc && !s->is_interrupted; i++)
         if (!is_complete(&s->v[i]))
             rc = run_trial(s, &s->v[i], err);
