@@ -136,8 +136,9 @@ $(B)/libworker.a: $(WORKER_OBJS)
 	@rm -f $@
 	ar rcs $@ $^
 
+# Its calls are weak references, so that the static file does without: launcher/dashboard/dashboard_http.c.
 $(B)/paddlectl: $(B)/launcher/main.o $(B)/liblauncher.a $(LIBPADDLE)
-	$(CC) -pie $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -o $@
+	$(CC) -pie $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -Wl,--no-as-needed -lmicrohttpd -o $@
 
 $(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
 	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(NODE_LIBS) -o $@

@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"sweep", cmd_sweep, "run a job with several settings, and show which ones are best"},
     {"plot", cmd_plot, "draw the curves of runs in the terminal, also while they run"},
     {"report", cmd_report, "write runs as a page: curves, time, memory, events, settings"},
+    {"dashboard", cmd_dashboard, "show runs in a browser while they go on; metrics for Prometheus"},
     {"exec", cmd_exec, "run a command on the hosts; equal outputs are shown once"},
     {"clean", cmd_clean,
      "remove the files of earlier jobs from the hosts; running and newest jobs stay"},

@@ -62,14 +62,14 @@ static void release_record(struct run *r) {
     r->record = r->test = r->best = r->pass = NULL;
 }
 
-static int read_record(struct run *r, const char *dir, struct pd_err *err) {
+static int read_record(struct run *r, const char *dir, int without_metrics, struct pd_err *err) {
     const int rc = record_read_run(dir, &r->record, err);
     if (rc)
         return rc;
     r->test = json_incref(json_object_get(r->record, "test"));
     r->best = json_incref(json_object_get(r->record, "best"));
     r->pass = json_incref(json_object_get(r->record, "pass"));
-    if (!r->pass) /* the record has no end */
+    if (!r->pass && !without_metrics) /* the record has no end */
         record_read_metrics(dir, keep_result, r, NULL);
     return 0;
 }
@@ -79,7 +79,7 @@ int run_read(const struct runs *all, size_t i, struct pd_err *err) {
     struct run *r = &all->v[i];
     return r->record                                     ? 0
            : record_path(all->outputs, r->job, dir, err) ? err->code
-                                                         : read_record(r, dir, err);
+                                                         : read_record(r, dir, 0, err);
 }
 
 /* --- all --- */
@@ -93,6 +93,7 @@ static int newest_first(const void *a, const void *b) {
 
 struct runs_loading {
     struct runs *out;
+    int without_metrics;
     int fd; /* of the folder */
     int64_t began_ns;
     struct runs_index old, next;
@@ -124,9 +125,10 @@ static int add_bad(struct runs *out, const struct pd_err *why, struct pd_err *er
 }
 
 /* Reads the record of `r` and makes its figures. */
-static int read_figures(struct run *r, const char *dir, int *needs_metrics, struct pd_err *err) {
+static int read_figures(struct run *r, const char *dir, int without_metrics, int *needs_metrics,
+                        struct pd_err *err) {
     struct pd_buf b = {0};
-    int rc = read_record(r, dir, err);
+    int rc = read_record(r, dir, without_metrics, err);
     if (rc)
         return rc;
     run_figures_put(&b, r);
@@ -160,7 +162,7 @@ static int add(struct runs_loading *l, const char *name, struct pd_err *err) {
         e = *known;
         r.figures = known->figures;
     } else {
-        const int rc = read_figures(&r, dir, &e.needs_metrics, &why);
+        const int rc = read_figures(&r, dir, l->without_metrics, &e.needs_metrics, &why);
         if (rc) {
             free(r.own);
             return rc == PD_ENOENT   ? 0
@@ -175,7 +177,8 @@ static int add(struct runs_loading *l, const char *name, struct pd_err *err) {
     const double started = run_number(&r, "started_ms"), passes = run_number(&r, "passes");
     r.started_ms = fabs(started) < 9e15 ? (int64_t)started : 0;
     r.n_passes = passes >= 0 && passes < 9e15 ? (int64_t)passes : 0;
-    e.is_settled = is_settled(l, &e.stamps.run) && is_settled(l, &e.stamps.metrics);
+    e.is_settled = is_settled(l, &e.stamps.run) && is_settled(l, &e.stamps.metrics) &&
+                   (same || !l->without_metrics || !e.needs_metrics);
     if (pd_grow(out->v, out->cap, out->n + 1) || runs_index_add(&l->next, &e)) {
         free(r.own);
         return pd_oom(err, "the records");
@@ -198,9 +201,10 @@ static void write_index(struct runs_loading *l) {
     runs_index_write(x, l->out->outputs);
 }
 
-int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
+static int load(struct runs *out, const char *outputs, int without_metrics, struct pd_err *err) {
     const struct dirent *e;
-    struct runs_loading l = {.out = out, .began_ns = (int64_t)pd_wall_us() * 1000};
+    struct runs_loading l = {
+        .out = out, .without_metrics = without_metrics, .began_ns = (int64_t)pd_wall_us() * 1000};
     *out = (struct runs){0};
     if (pd_fmt(out->outputs, sizeof out->outputs, "%s", outputs))
         return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
@@ -223,6 +227,14 @@ int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
     else if (out->n)
         qsort(out->v, out->n, sizeof *out->v, newest_first);
     return rc;
+}
+
+int runs_load(struct runs *out, const char *outputs, struct pd_err *err) {
+    return load(out, outputs, 0, err);
+}
+
+int runs_list(struct runs *out, const char *outputs, struct pd_err *err) {
+    return load(out, outputs, 1, err);
 }
 
 void runs_release(struct runs *r) {

@@ -18,7 +18,7 @@ struct report_series {
     char ev[16], host[128];
     json_int_t rank, node;
     size_t every, in_bucket, n_points; /* events of a point; of the bucket; complete points */
-    size_t n_columns;
+    size_t n_columns, guess;
     struct column column[COLUMNS_MAX];
 };
 
@@ -48,9 +48,14 @@ static struct report_series *series_of(struct report_many *m, const json_t *even
 }
 
 static struct column *column_of(struct report_series *s, const char *key) {
-    for (size_t i = 0; i < s->n_columns; i++)
-        if (!strcmp(s->column[i].key, key))
+    /* Events of one kind have the same keys in the same order. */
+    for (size_t k = 0, i = s->guess; k < s->n_columns; k++, i++) {
+        i = i < s->n_columns ? i : 0;
+        if (!strcmp(s->column[i].key, key)) {
+            s->guess = i + 1;
             return &s->column[i];
+        }
+    }
     if (s->n_columns == COLUMNS_MAX || strlen(key) >= KEY_MAX)
         return NULL;
     struct column *c = &s->column[s->n_columns++];

@@ -39,10 +39,15 @@ agents() { # the agents of the host, by pid
 }
 none_run() { [ -z "$(agents)" ]; }
 passed() { [ $(($(up) - before)) -ge "$1" ]; }
-begin() { # begin COMMAND...: slowly, in the background
-    tell delay 0 15 >/dev/null
+begin() { # begin TEXT BYTES COMMAND...: in the background; it stands still after these bytes
     before=$(up)
-    start cut "$@"
+    tell hang 0 "$2" >/dev/null
+    start cut "${@:3}"
+    wait_for 120 "$1" passed "$2"
+}
+go_on() { # slowly
+    tell pass 0 >/dev/null
+    tell delay 0 15 >/dev/null
 }
 over() { # the first try has ended; $brought: what it sent
     wait "$PID" 2>/dev/null
@@ -57,8 +62,7 @@ expect 0 "$ctl" dispatch # the agent is there
 # --- packages
 for how in cut ctrl-c kill-paddlectl kill-agent; do
     edit
-    begin "$ctl" dispatch
-    wait_for 60 "$how: half of it" passed $((size / 2))
+    begin "$how: half of it" $((size / 2)) "$ctl" dispatch
     case $how in
     cut) tell reset 0 >/dev/null ;;
     ctrl-c) kill -INT "$PID" ;;
@@ -66,6 +70,7 @@ for how in cut ctrl-c kill-paddlectl kill-agent; do
     # shellcheck disable=SC2046
     kill-agent) kill -9 $(agents) ;;
     esac
+    go_on
     over
     [ ! -d "$root/workspaces/ws-"*".part-"* ] || [ $how = kill-agent ] || die "$how: an unfinished tree"
     before=$(up)
@@ -91,9 +96,9 @@ END
 done
 # A person sees it
 edit
-begin "$ctl" dispatch
-wait_for 60 "half of it" passed $((size / 2))
+begin "half of it" $((size / 2)) "$ctl" dispatch
 kill -INT "$PID"
+go_on
 over
 [ "$(rests)" = 1 ] || die "$(rests) rests"
 expect 0 "$ctl" clean --dry-run
@@ -103,9 +108,9 @@ grep -qE 'dispatched 12\.[0-9] MB to 1 node in .* sent from here; an interrupted
     die "no word of the interrupted transfer: $OUT"
 # The limit of the store counts it
 edit
-begin "$ctl" dispatch
-wait_for 60 "half of it" passed $((size / 2))
+begin "half of it" $((size / 2)) "$ctl" dispatch
 kill -INT "$PID"
+go_on
 over
 expect 0 "$ctl" clean --store_limit=1M
 [ "$(rests)" = 0 ] || die "the limit does not count the rest: $OUT"
@@ -118,9 +123,9 @@ tiny_model vocabulary=300 <<<'batch_size = 100' >job/train.ini
 sed 's/^job_dispatch_package.*/job_dispatch_package = job/' conf.ini >job.ini
 printf '[cluster]\nport = 0\nnic = lo\n' >>job.ini
 if packed=$(stat -c %s "$BIN/paddle_worker.zst" 2>/dev/null); then
-    begin "$ctl" run --conf=job.ini --num_passes=1
-    wait_for 120 "half of the worker" passed $((packed / 2))
+    begin "half of the worker" $((packed / 2)) "$ctl" run --conf=job.ini --num_passes=1
     kill -INT "$PID"
+    go_on
     over
     before=$(up)
     expect 0 "$ctl" run --conf=job.ini --num_passes=1
@@ -139,9 +144,9 @@ for i in 0 1; do # packed, so that nothing is saved on the way
 done
 data=$(cat job/data/* | wc -c)
 tiny_model <<<'batch_size = 20000' >job/train.ini
-begin "$ctl" run --conf=job.ini --num_passes=1
-wait_for 90 "half of the data" passed $((data / 2))
+begin "half of the data" $((data / 2)) "$ctl" run --conf=job.ini --num_passes=1
 kill -INT "$PID"
+go_on
 over
 grep -q 'the dispatch was interrupted; what has arrived is not sent again' cut.log ||
     die "it was not interrupted: $(cat cut.log)"

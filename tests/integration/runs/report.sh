@@ -7,25 +7,13 @@
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
-[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
-chrome=$(command -v chromium-headless-shell || command -v chromium) || skip "no headless Chromium"
-page=$TOP/tests/support/report_page.py
+. "$TOP/tests/support/browser.sh"
 endless_job
 sed -i "s#^\[optimizer\]#[evaluator err]\ntype = classification_error\ninput = p\nlabel = y\n&#;
     s#^train = .*#&\ntest = data/*#" ws/train.ini
 # Passes that are longer than the time between two events.
 for f in ws/data/*; do for _ in 1 2 3 4 5 6 7 8; do cat "$f"; done >one && mv one "$f"; done
 sed -i 's/^batch_size = .*/batch_size = 4/' ws/train.ini
-# browse NAME [OPTION...]: opens $TMP/NAME.html; its elements as they are then, in NAME.dom
-browse() {
-    local name=$1 root=
-    shift
-    [ "$(id -u)" != 0 ] || root=--no-sandbox
-    timeout 300 "$chrome" $root --disable-gpu --hide-scrollbars --no-first-run \
-        --user-data-dir="$TMP/browser" --virtual-time-budget=20000 --enable-logging=stderr "$@" \
-        --dump-dom "file://$TMP/$name.html" >"$TMP/$name.dom" 2>"$TMP/$name.log"
-}
-quiet() { ! grep 'CONSOLE' "$TMP/$1.log" || die "$1: an error on the console"; }
 report() { expect 0 "$ctl" report --conf=conf.ini "$@"; }
 
 # --- two runs that end and one that fails
@@ -35,7 +23,7 @@ expect 1 "$ctl" run --conf=conf.ini --name=broken --num_passes=3 --set optimizer
 report plain fast broken --out=three.html
 has "three.html: 3 runs, "
 [ "$(stat -c %s three.html)" -lt 300000 ] || die "$OUT"
-browse three
+browse three "file://$TMP/three.html"
 quiet three
 /usr/bin/python3 "$page" check three.dom --jobs=3 --drawn='cost metric.err speed throughput time wait sent received memory tables' \
     --nodes=5 --marks=6 --settings=3 --failure || die "three.dom: see above"
@@ -52,16 +40,16 @@ has "no record in none can be read: none/JOB-bad/run.json"
 
 # --- the page is used: smoothing, log scale, time, another run and trainer, a run that is not drawn
 /usr/bin/python3 "$page" use three.html used.html
-browse used
+browse used "file://$TMP/used.html"
 quiet used
 grep -q 'data-used="yes"' used.dom || die "the page was not used: $(grep -o 'data-used="[^"]*"' used.dom)"
 # The test sees errors, and requests of other files.
 sed 's#<script>#<script>nothing();</script><script src="http://127.0.0.1:1/x.js"></script>&#' three.html >wrong.html
-browse wrong
+browse wrong "file://$TMP/wrong.html"
 [ "$(grep -c CONSOLE wrong.log)" -ge 2 ] || die "an error of the page is not seen: $(cat wrong.log)"
 
 # --- how it looks: the first pixel tells the colour scheme
-picture() { browse three --screenshot="$TMP/$1.png" "${@:2}" && quiet three && [ -s "$1.png" ] || die "no $1.png: $(cat three.log)"; }
+picture() { browse three "file://$TMP/three.html" --screenshot="$TMP/$1.png" "${@:2}" && quiet three && [ -s "$1.png" ] || die "no $1.png: $(cat three.log)"; }
 picture report-light --window-size=1280,3600
 picture report-dark --window-size=1280,3600 --blink-settings=preferredColorScheme=0
 picture report-phone --window-size=390,6000
@@ -69,7 +57,7 @@ mkdir -p "$TOP/build/test-logs" && cp report-*.png "$TOP/build/test-logs/"
 /usr/bin/python3 "$page" pixels report-light.png 1280 light report-dark.png 1280 dark report-phone.png 390 light ||
     die "the screenshots are not as they should be"
 /usr/bin/python3 "$page" wide three.html phone.html
-browse phone --window-size=390,800
+browse phone "file://$TMP/phone.html" --window-size=390,800
 grep -q 'data-wide="no"' phone.dom || die "the page is wider than a phone"
 
 # --- records that others made, and damaged ones: what can be shown is shown, the rest is said
@@ -77,7 +65,7 @@ plain=$(basename "$(dirname "$(grep -ls '"name": "plain"' output/JOB*/run.json)"
 /usr/bin/python3 "$page" damage "output/$plain" output || die "no damaged records"
 report JOB-html JOB-cut JOB-newer JOB-empty JOB-other --out=odd.html
 has "paddlectl: JOB-newer: run.json is of another version of paddlectl"
-browse odd
+browse odd "file://$TMP/odd.html"
 quiet odd
 /usr/bin/python3 "$page" odd odd.dom || die "odd.dom: see above"
 
@@ -86,7 +74,7 @@ quiet odd
 report --last=100 --out=many.html
 size=$(stat -c %s many.html)
 [ "$size" -lt 1500000 ] || die "100 runs: $size bytes"
-browse many
+browse many "file://$TMP/many.html"
 quiet many
 /usr/bin/python3 "$page" check many.dom --jobs=100 --drawn='cost metric.err speed throughput time' || die "many.dom: see above"
 echo "a page of three runs: $(stat -c %s three.html) bytes, of 100 runs: $size bytes"

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A dashboard of 100 trainers with four events a second each, and a viewer: how much of a core, how large a page?
+#
+# The record has ten minutes when the dashboard starts; reading them is not counted. DASHBOARD_S=60, NODES=100.
+set -eu
+cd "$(dirname "$0")/.."
+make --no-print-directory -s build/release/paddlectl
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir"
+read -r used took page answers < <(/usr/bin/python3 "$OLDPWD/bench/drivers/live_record.py" "$dir/output" "${NODES:-100}" "${DASHBOARD_S:-60}" \
+    "$OLDPWD/build/release/paddlectl")
+echo "$answers answers in $took s, $used s of CPU; a page of $page bytes"
+awk -v u="$used" -v t="$took" -v p="$page" 'BEGIN { u = u ? u : .01
+    printf "bench dashboard-cpu ratio %.2f target >=1.00 peer \"1 %% of a core\" ours %.2f %% theirs 1.00 %%\n", .01 / (u / t), 100 * u / t
+    printf "bench dashboard-page ratio %.2f target >=1.00 peer \"300 kB\" ours %.0f kB theirs 300 kB\n", 300000 / p, p / 1000 }'
