@@ -3,6 +3,7 @@
 # What the templates reach on real data and on planted clicks, with a margin: docs/results.md has the figures. The real data is not in the
 # repository: it is looked for in ../shared/data and $PADDLE_TEST_DATA; what is missing there is skipped aloud.
 # QUALITY="digits glosses": only these of the parts census, ratings, digits, glosses, clicks.
+# limit 1800
 # release only
 . "$(dirname "$0")/../../support/lib.sh"
 WORKER=$BIN/paddle_worker
