@@ -1,128 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_sweep.c - paddlectl sweep: a job for each combination of some settings, one after the other
- * (sweep_internal.h). The ids of workspace, data and program of the first trial are those of all.
- */
-#include <poll.h>
+/* cmd_sweep.c - paddlectl sweep: a job for each combination of some settings (sweep_internal.h). */
 #include <sys/signalfd.h>
 
 #include "launcher/cmd/cmd.h"
+#include "launcher/hosts/host_source.h"
 #include "launcher/runs/sweep_internal.h"
-#include "launcher/text/table.h"
-#include "launcher/text/term.h"
 
-enum { PERIOD_MS = 200, NAME_MOST = 50 };
-
-/* --- trials --- */
-
-/* Waits for a signal, at most PERIOD_MS. A signal to end is passed on to the trials that run: a
- * second one kills their processes at once. */
-static void wait_for_signals(struct sweep *s) {
-    struct pollfd f = {.fd = s->signals, .events = POLLIN};
-    struct signalfd_siginfo got;
-    poll(&f, 1, PERIOD_MS);
-    while (read(s->signals, &got, sizeof got) == sizeof got) {
-        if (got.ssi_signo == SIGCHLD)
-            continue;
-        s->is_interrupted = 1;
-        for (size_t i = 0; i < s->n; i++)
-            if (s->v[i].pid)
-                kill(s->v[i].pid, SIGINT);
-    }
-}
-
-static int run_trial(struct sweep *s, struct trial *t, struct pd_err *err) {
-    int rc = sweep_trial_start(s, t, err);
-    while (t->pid) {
-        struct pd_err failure = {0};
-        wait_for_signals(s);
-        if (sweep_trial_look(s, t, rc ? &failure : err) && !rc)
-            rc = err->code;
-    }
-    return rc;
-}
-
-/* Takes the result of an earlier call. A trial that still runs, because `paddlectl sweep` was
- * killed, is waited for. */
-static int reload_trial(struct sweep *s, struct trial *t, struct pd_err *err) {
-    int goes_on;
-    while ((goes_on = sweep_trial_goes_on(s, t)) && !s->is_interrupted)
-        wait_for_signals(s);
-    return goes_on || !*t->state ? 0 : sweep_trial_reload(s, t, err);
-}
-
-static int is_complete(const struct trial *t) {
-    return !strcmp(t->state, "done") || !strcmp(t->state, "hopeless");
-}
-
-/* --- the end --- */
-
-static const struct trial *winner(const struct sweep *s) {
-    const struct trial *best = NULL;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct trial *t = &s->v[i];
-        if (!strcmp(t->state, "done") && !isnan(t->value) &&
-            (!best || (s->more_is_better ? t->value > best->value : t->value < best->value)))
-            best = t;
-    }
-    return best;
-}
-
-static void print_table(const struct sweep *s, const struct trial *best) {
-    struct table t;
-    char number[24], value[40];
-    table_init(&t, 5, "r.r");
-    table_fit(&t, term_limit(STDOUT_FILENO), "d");
-    table_row(&t, (const char *[TABLE_COLUMNS]){"TRIAL", "STATE", s->metric, "JOB", "SETTINGS"});
-    for (size_t i = 0; i < s->n; i++) {
-        snprintf(number, sizeof number, "%s%lld", &s->v[i] == best ? "*" : "",
-                 (long long)s->v[i].number);
-        snprintf(value, sizeof value, "%.6g", s->v[i].value);
-        table_row(&t, (const char *[TABLE_COLUMNS]){number, *s->v[i].state ? s->v[i].state : "-",
-                                                    isnan(s->v[i].value) ? "" : value, s->v[i].job,
-                                                    s->v[i].settings});
-    }
-    table_print(&t, stdout);
-    table_release(&t);
-}
-
-/* The best trial's train.ini becomes that of the sweep. */
-static int keep_winner(const struct sweep *s, const struct trial *best, struct pd_err *err) {
-    char from[PATH_MAX], to[PATH_MAX];
-    struct pd_buf b = {0};
-    if (!best || pd_fmt(from, sizeof from, "%s/train.ini", best->dir) ||
-        pd_fmt(to, sizeof to, "%s/train.ini", s->dir) || access(from, F_OK))
-        return 0;
-    int rc = pd_read_regular(from, SWEEP_FILE_MAX, &b, err);
-    if (!rc)
-        rc = pd_write_file_atomic(to, b.data, b.len, 0644, err);
-    pd_buf_release(&b);
-    if (!rc)
-        printf("the best: trial %lld, %s; its train.ini: %s\n", (long long)best->number,
-               best->settings, to);
-    return rc;
-}
-
-static int run_all(struct sweep *s, struct pd_err *err) {
-    int rc = 0;
-    for (size_t i = 0; i < s->n && !rc; i++) /* first, for the median rule */
-        rc = reload_trial(s, &s->v[i], err);
-    if (!rc)
-        rc = sweep_state_save(s, err);
-    for (size_t i = 0; i < s->n && !rc && !s->is_interrupted; i++)
-        if (!is_complete(&s->v[i]))
-            rc = run_trial(s, &s->v[i], err);
-    if (rc)
-        return rc;
-    const struct trial *best = winner(s);
-    print_table(s, best);
-    if (s->is_interrupted)
-        fprintf(stderr, "paddlectl: stopped; --resume continues with the trials that are left\n");
-    else
-        rc = keep_winner(s, best, err);
-    return rc ? rc : s->is_interrupted ? pd_code_exit_status(PD_ECANCELED) : !best;
-}
+enum { NAME_MOST = 50 };
 
 /* --- which trials --- */
+
+int sweep_add(struct sweep *s, size_t combination, int64_t passes, int before, struct pd_err *err) {
+    struct trial *t = &s->v[s->n];
+    size_t at = 0;
+    assert(s->n < s->cap);
+    *t = (struct trial){
+        .combination = combination, .value = NAN, .passes = passes, .before = before};
+    for (size_t i = 0; i < s->keys.n; i++, at = strlen(t->settings)) {
+        char set[600];
+        if (cmd_sweep_setting(&s->keys, t->combination, i, set, sizeof set) ||
+            pd_fmt(t->settings + at, sizeof t->settings - at, "%s%s", i ? " " : "", set))
+            return pd_fail(err, PD_EUSAGE, "--set %.200s: too long", s->keys.v[i].key);
+    }
+    if (passes && pd_fmt(t->settings + at, sizeof t->settings - at, " train.num_passes=%lld",
+                         (long long)passes))
+        return pd_fail(err, PD_EUSAGE, "--set %.200s: too long", s->keys.v[0].key);
+    s->n++;
+    return 0;
+}
+
+/* The passes of a whole trial: of the command line and conf.ini, or of train.ini. */
+static int find_passes(struct sweep *s, struct pd_err *err) {
+    struct pd_options o;
+    char path[PATH_MAX];
+    struct stat st;
+    for (size_t i = 0; i < s->keys.n; i++)
+        if (!strcmp(s->keys.v[i].key, "train.num_passes"))
+            return pd_fail(err, PD_EUSAGE,
+                           "--halving gives trials their number of passes: leave "
+                           "out --set train.num_passes");
+    int rc = pd_options_copy(&o, s->o, err);
+    if (rc)
+        return rc;
+    if (!pd_fmt(path, sizeof path, "%s/%s", o.job_dispatch_package, o.config) && !stat(path, &st) &&
+        S_ISREG(st.st_mode))
+        rc = pd_options_read_train(&o, path, err);
+    s->passes = o.num_passes;
+    pd_options_release(&o);
+    return !rc && s->passes < 2 ? pd_fail(err, PD_EUSAGE, "--halving needs --num_passes=2 or more")
+                                : rc;
+}
+
+/* "--hosts=a,b,local*2" */
+static char *host_list(const struct host *v, size_t n, struct pd_err *err) {
+    struct pd_buf list = {0};
+    size_t n_local = 0;
+    int is_first = 1;
+    for (size_t i = 0; i < n; i++)
+        n_local += v[i].local != 0;
+    pd_put_fmt(&list, "--hosts=");
+    for (size_t i = 0; i < n; i++) {
+        const size_t n_here = v[i].local ? n_local : 0;
+        if (v[i].local && !n_here)
+            continue; /* named with the first one */
+        pd_put_fmt(&list, "%s%s", is_first ? "" : ",", v[i].local ? "" : v[i].spec);
+        if (n_here)
+            pd_put_fmt(&list, "local*%zu", n_here);
+        n_local -= n_here;
+        is_first = 0;
+    }
+    if (list.failed)
+        pd_oom(err, "a sweep");
+    return (char *)list.data;
+}
+
+/* --nodes-per-trial: a list of hosts for each trial that runs at a time. */
+static int divide_hosts(struct sweep *s, struct pd_err *err) {
+    struct hosts h = {0};
+    int64_t size = 0;
+    s->n_parts = 1;
+    if (!s->nodes_per_trial)
+        return 0;
+    if (pd_parse_i64(s->nodes_per_trial, 1, HOSTS_MAX, &size))
+        return pd_fail(err, PD_EUSAGE, "--nodes-per-trial=%.40s: give the number of hosts",
+                       s->nodes_per_trial);
+    if ((s->o->engine != PD_ENGINE_SSH && s->o->engine != PD_ENGINE_LOCAL) || *s->o->launch)
+        return pd_fail(err, PD_EUSAGE,
+                       "--nodes-per-trial needs a list of hosts: engine = ssh or local, no launch");
+    if (host_source_load(&h, s->o, err))
+        return err->code;
+    s->n_parts = h.n / (size_t)size;
+    if (!s->n_parts)
+        pd_fail(err, PD_EUSAGE, "--nodes-per-trial=%lld: there are only %zu hosts", (long long)size,
+                h.n);
+    else if (!(s->parts = pd_calloc(s->n_parts, sizeof *s->parts)))
+        pd_oom(err, "a sweep");
+    for (size_t p = 0; p < s->n_parts && !err->code; p++)
+        s->parts[p] = host_list(h.v + p * (size_t)size, (size_t)size, err);
+    if (!err->code && h.n % (size_t)size)
+        fprintf(stderr, "paddlectl: the last %zu of %zu hosts get no trial\n", h.n % (size_t)size,
+                h.n);
+    hosts_release(&h);
+    return err->code;
+}
 
 static int plan(struct sweep *s, struct pd_err *err) {
     size_t combination[CMD_SWEEP_TRIALS];
@@ -137,20 +117,17 @@ static int plan(struct sweep *s, struct pd_err *err) {
     if (!size || n > CMD_SWEEP_TRIALS)
         return pd_fail(err, PD_EUSAGE, "more than %d trials: choose some with --trials=N",
                        CMD_SWEEP_TRIALS);
-    if (!(s->v = pd_calloc(n, sizeof *s->v)))
+    if (s->halving && find_passes(s, err))
+        return err->code;
+    const int64_t passes =
+        s->halving ? cmd_sweep_round_passes(0, cmd_sweep_rounds(n, s->passes), s->passes) : 0;
+    s->cap = s->halving ? 2 * n : n; /* a round has at most half of the trials of the one before */
+    if (!(s->v = pd_calloc(s->cap, sizeof *s->v)))
         return pd_oom(err, "a sweep");
     cmd_sweep_draw(&s->keys, seed, n, combination);
-    for (s->n = 0; s->n < n; s->n++) {
-        struct trial *t = &s->v[s->n];
-        t->combination = combination[s->n];
-        t->value = NAN;
-        for (size_t i = 0, at = 0; i < s->keys.n; i++, at = strlen(t->settings)) {
-            char set[600];
-            if (cmd_sweep_setting(&s->keys, t->combination, i, set, sizeof set) ||
-                pd_fmt(t->settings + at, sizeof t->settings - at, "%s%s", i ? " " : "", set))
-                return pd_fail(err, PD_EUSAGE, "--set %.200s: too long", s->keys.v[i].key);
-        }
-    }
+    for (size_t i = 0; i < n; i++)
+        if (sweep_add(s, combination[i], passes, SWEEP_NONE, err))
+            return err->code;
     return 0;
 }
 
@@ -171,7 +148,11 @@ static int sweep(struct sweep *s, struct pd_err *err) {
                        NAME_MOST);
     int rc = plan(s, err);
     if (!rc)
+        rc = divide_hosts(s, err);
+    if (!rc)
         rc = sweep_state_load(s, err);
+    if (!rc)
+        sweep_state_adopt(s, 0);
     if (rc)
         return rc;
     sigemptyset(&set);
@@ -181,7 +162,7 @@ static int sweep(struct sweep *s, struct pd_err *err) {
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &s->mask_before);
     s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    rc = s->signals < 0 ? pd_fail_errno(err, PD_EIO, errno, "signals") : run_all(s, err);
+    rc = s->signals < 0 ? pd_fail_errno(err, PD_EIO, errno, "signals") : sweep_run(s, err);
     pd_close(s->signals);
     return rc;
 }
@@ -201,8 +182,12 @@ static int divide(struct sweep *s, int *argc, char **argv, struct pd_err *err) {
     static const struct {
         const char *name;
         int has_value;
-    } own[] = {{"metric", 1}, {"goal", 1},   {"trials", 1},        {"seed", 1},
-               {"name", 1},   {"resume", 0}, {"no-early-stop", 0}, {"no_early_stop", 0}};
+    } own[] = {{"metric", 1},         {"goal", 1},
+               {"trials", 1},         {"seed", 1},
+               {"name", 1},           {"resume", 0},
+               {"no-early-stop", 0},  {"no_early_stop", 0},
+               {"halving", 0},        {"nodes-per-trial", 1},
+               {"nodes_per_trial", 1}};
     int n = 1, rc = 0, next = 0;
     for (int i = 1; i < *argc && !rc; i++) {
         const char *value = NULL;
@@ -251,18 +236,27 @@ int cmd_sweep(int argc, char **argv) {
         {"seed=S", NULL, &s->seed, "another draw; default: 0"},
         {"resume", &s->resume, NULL,
          "continue a sweep: trials that have failed or did not end are run again"},
+        {"nodes_per_trial=N", NULL, &s->nodes_per_trial,
+         "run trials side by side, each on N of the hosts; default: one after the other on all"},
+        {"halving", &s->halving, NULL,
+         "successive halving: a short round with all trials, then the better half continues for "
+         "twice as many passes, and so on"},
         {"no_early_stop", &s->no_early_stop, NULL, "run every trial to its end"},
         {0},
     };
     const struct cmd_line line = {
         .usage = "paddlectl sweep --set KEY=VALUE,VALUE... [options]\n"
-                 "Runs a job for each combination of the values, one after the other, and shows "
+                 "Runs a job for each combination of the values, and shows "
                  "which one is best. Other options are those of conf.ini and train.ini, as for "
                  "'paddlectl run'.",
         .about =
             "--set with a comma gives values to try, and may be repeated. A trial is stopped "
             "early if its best value is worse than the median of the complete trials at the same "
             "pass, once three are complete.\n"
+            "\n"
+            "--halving: with 8 trials of 8 passes, all train for one pass, then 4 up to pass 2, 2 "
+            "up "
+            "to pass 4, and one up to pass 8. Each continues from its checkpoint.\n"
             "\n"
             "Ctrl-C stops the trial that runs. OUTPUTS/sweep-NAME has the state of the sweep, the "
             "logs of its trials and in the end the train.ini of the best one; the records of its "
@@ -271,7 +265,9 @@ int cmd_sweep(int argc, char **argv) {
         .examples = "paddlectl sweep --set optimizer.learning_rate=0.1,0.03,0.01 "
                     "--metric=test.auc --goal=max\tthree trials\n"
                     "paddlectl sweep --set optimizer.learning_rate=0.1,0.03,0.01 "
-                    "--metric=test.auc --goal=max --resume\tcontinue it\n",
+                    "--metric=test.auc --goal=max --resume\tcontinue it\n"
+                    "paddlectl sweep --set layer.hidden.size=64,128,256,512 --nodes-per-trial=2 "
+                    "--halving\tside by side, and the worse half ends early each time\n",
         .extra = extra,
         .sections = "cluster slurm ssh job train",
         .who = PD_LAUNCHER,
@@ -285,6 +281,9 @@ int cmd_sweep(int argc, char **argv) {
     }
     for (size_t i = 0; i < s->n; i++)
         curves_free(s->v[i].curves);
+    for (size_t i = 0; s->parts && i < s->n_parts; i++)
+        free(s->parts[i]);
+    free(s->parts);
     free(s->v);
     pd_close(s->lock);
     json_decref(s->ids);

@@ -72,3 +72,33 @@ int cmd_sweep_hopeless(double value, double *other, size_t n, int more_is_better
     const double median = (other[(n - 1) / 2] + other[n / 2]) / 2;
     return more_is_better ? value < median : value > median;
 }
+
+/* --- successive halving --- */
+
+size_t cmd_sweep_rounds(size_t n_trials, int64_t passes) {
+    size_t n = 1;
+    for (; n_trials >= 2 && passes >= 2; n_trials /= 2, passes /= 2)
+        n++;
+    return n;
+}
+
+int64_t cmd_sweep_round_passes(size_t round, size_t n_rounds, int64_t passes) {
+    const int64_t part = INT64_C(1) << (n_rounds - 1 - round);
+    return (passes + part - 1) / part;
+}
+
+void cmd_sweep_rank(const double *value, size_t n_values, int more_is_better, size_t *order,
+                    size_t *n) {
+    *n = 0;
+    for (size_t i = 0; i < n_values; i++) {
+        size_t at = *n;
+        if (isnan(value[i]))
+            continue;
+        for (; at &&
+               (more_is_better ? value[i] > value[order[at - 1]] : value[i] < value[order[at - 1]]);
+             at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        ++*n;
+    }
+}

@@ -3,7 +3,7 @@
  *
  * state.json has the trials: number, settings, job, state, value. It is written before a trial
  * starts, when its job is known, and at its end, so that --resume continues after any end. A trial
- * is known by its settings and keeps its number. Trials that a later call does not want stay in the
+ * is known by its settings and keeps its number. Trials that a later call does not use stay in the
  * file.
  *
  * Two locks (flock): `paddlectl sweep` holds the folder, and the process of each trial holds its
@@ -17,10 +17,15 @@ static int state_path(const struct sweep *s, char out[PATH_MAX]) {
     return pd_fmt(out, PATH_MAX, "%s/state.json", s->dir);
 }
 
+/* The options that the results depend on. */
 static json_t *run_options(const struct sweep *s) {
     json_t *a = json_array();
     for (size_t i = 0; i < s->n_pass_on; i++)
         json_array_append_new(a, json_string(s->pass_on[i]));
+    if (s->nodes_per_trial)
+        json_array_append_new(a, json_sprintf("--nodes-per-trial=%s", s->nodes_per_trial));
+    if (s->halving)
+        json_array_append_new(a, json_string("--halving"));
     return a;
 }
 
@@ -46,35 +51,29 @@ int sweep_state_save(const struct sweep *s, struct pd_err *err) {
     return rc;
 }
 
-/* Copies the results of an earlier call to the trials with the same settings. *largest: the largest
- * number of a trial. */
-static void load_trials(struct sweep *s, const json_t *trials, int64_t *largest) {
+void sweep_state_adopt(struct sweep *s, size_t first) {
     const json_t *earlier;
     size_t k;
-    json_array_foreach (trials, k, earlier) {
-        const int64_t number = json_integer_value(json_object_get(earlier, "number"));
-        size_t i = 0;
-        while (i < s->n && strcmp(s->v[i].settings, pd_json_text(earlier, "settings")))
-            i++;
-        *largest = number > *largest ? number : *largest;
-        if (i == s->n) {
-            json_array_append_new(s->others, json_deep_copy(earlier));
-            continue;
-        }
-        s->v[i].number = number;
-        pd_fmt(s->v[i].job, sizeof s->v[i].job, "%s", pd_json_text(earlier, "job"));
-        pd_fmt(s->v[i].state, sizeof s->v[i].state, "%s", pd_json_text(earlier, "state"));
+    for (size_t i = first; i < s->n; i++) {
+        struct trial *t = &s->v[i];
+        json_array_foreach (s->others, k, earlier)
+            if (!strcmp(t->settings, pd_json_text(earlier, "settings"))) {
+                t->number = json_integer_value(json_object_get(earlier, "number"));
+                pd_fmt(t->job, sizeof t->job, "%s", pd_json_text(earlier, "job"));
+                pd_fmt(t->state, sizeof t->state, "%s", pd_json_text(earlier, "state"));
+                if (json_is_number(json_object_get(earlier, "value")))
+                    t->value = json_number_value(json_object_get(earlier, "value"));
+                json_array_remove(s->others, k);
+                break;
+            }
     }
-}
-
-/* New trials get the next numbers: an earlier log or run of that name is not written over. */
-static void number_trials(struct sweep *s, int64_t largest) {
-    for (size_t i = 0; i < s->n; i++)
+    /* New trials get the next numbers: an earlier log or run of that name is not written over. */
+    for (size_t i = first; i < s->n; i++)
         if (s->v[i].number < 1)
-            s->v[i].number = ++largest;
+            s->v[i].number = ++s->largest_number;
 }
 
-static int read_state(struct sweep *s, const char *path, int64_t *largest, struct pd_err *err) {
+static int read_state(struct sweep *s, const char *path, struct pd_err *err) {
     struct pd_buf b = {0};
     int rc = pd_read_regular(path, SWEEP_FILE_MAX, &b, err);
     json_t *o = rc ? NULL : json_loadb((char *)b.data, b.len, 0, NULL), *options = run_options(s);
@@ -89,8 +88,13 @@ static int read_state(struct sweep *s, const char *path, int64_t *largest, struc
                      "the sweep '%s' began with other options (%s has them): results could not be "
                      "compared; give another --name",
                      s->name, path);
-    if (!rc)
-        load_trials(s, json_object_get(o, "trials"), largest);
+    const json_t *trial;
+    size_t k;
+    json_array_foreach (rc ? NULL : json_object_get(o, "trials"), k, trial) {
+        const int64_t number = json_integer_value(json_object_get(trial, "number"));
+        s->largest_number = number > s->largest_number ? number : s->largest_number;
+        json_array_append_new(s->others, json_deep_copy(trial));
+    }
     if (!rc && json_is_object(json_object_get(o, "ids")))
         json_object_update(s->ids, json_object_get(o, "ids"));
     json_decref(options);
@@ -111,7 +115,6 @@ static int lock_folder(struct sweep *s, struct pd_err *err) {
 
 int sweep_state_load(struct sweep *s, struct pd_err *err) {
     char path[PATH_MAX];
-    int64_t largest = 0;
     if (state_path(s, path))
         return pd_fail(err, PD_EUSAGE, "%s: the path is too long", s->dir);
     const int is_there = !access(path, F_OK);
@@ -126,8 +129,7 @@ int sweep_state_load(struct sweep *s, struct pd_err *err) {
     if (!rc)
         rc = lock_folder(s, err);
     if (!rc && is_there)
-        rc = read_state(s, path, &largest, err);
-    number_trials(s, largest);
+        rc = read_state(s, path, err);
     return rc;
 }
 

@@ -21,33 +21,66 @@ static int open_curves(struct sweep *s, struct trial *t, struct pd_err *err) {
     return curves_new(&t->curves, t->dir, &s->metric, 1, err);
 }
 
-/* The best value until this pass; NAN: none. *last: the pass of the last value. */
-static double best_until(struct sweep *s, struct trial *t, double pass, double *last) {
+/* NAN is worse than any value. */
+static int is_better(const struct sweep *s, double a, double b) {
+    return !isnan(a) && (isnan(b) || (s->more_is_better ? a > b : a < b));
+}
+
+/* The best value until this pass; NAN: none. */
+static double best_until(struct sweep *s, struct trial *t, double pass) {
     size_t n = 0;
     double best = NAN;
     const struct plot_point *v = t->curves ? curves_points(t->curves, 0, 1, &n) : NULL;
-    for (size_t k = 0; v && k < n && v[k].x <= pass; k++) {
-        if (isnan(best) || (s->more_is_better ? v[k].y > best : v[k].y < best))
+    for (size_t k = 0; v && k < n && v[k].x <= pass; k++)
+        if (is_better(s, v[k].y, best))
             best = v[k].y;
-        *last = v[k].x;
-    }
     return best;
 }
 
-/* 1: the trial is worse than the median of the complete trials at the same pass. */
+/* The passes of the whole trial; 0: the record does not say. */
+static int64_t passes_of(const struct trial *t) {
+    json_t *run = NULL, *settings = json_object();
+    int64_t n = 0;
+    struct pd_err none = {0};
+    if (!record_read_run(t->dir, &run, &none) && !record_settings(settings, t->dir, run, &none)) {
+        const char *text = pd_json_text(settings, "train.num_passes");
+        if (pd_parse_i64(*text ? text : "1", 1, INT64_MAX, &n))
+            n = 0;
+    }
+    json_decref(run);
+    json_decref(settings);
+    return n;
+}
+
+/* 1: at some pass the trial was worse than the median of the complete trials; its value is that of
+ * this pass. Each pass is judged once, and the last one never: so the result does not depend on the
+ * moment at which the values are read. */
 static int is_hopeless(struct sweep *s, struct trial *t) {
-    double others[CMD_SWEEP_TRIALS], at = 0, ignored;
+    double others[CMD_SWEEP_TRIALS];
     size_t n = 0;
-    const double value = best_until(s, t, INFINITY, &at);
-    if (isnan(value) || at < 1 || s->no_early_stop)
+    const struct plot_point *v = t->curves ? curves_points(t->curves, 0, 1, &n) : NULL;
+    if (s->no_early_stop || s->halving || !v || !n)
         return 0;
-    for (size_t i = 0; i < s->n; i++)
-        if (!strcmp(s->v[i].state, "done")) {
-            const double other = best_until(s, &s->v[i], at, &ignored);
-            if (!isnan(other))
-                others[n++] = other;
-        }
-    return cmd_sweep_hopeless(value, others, n, s->more_is_better);
+    if (!t->n_passes)
+        t->n_passes = passes_of(t);
+    for (size_t k = 0; k < n; k++) {
+        const double at = v[k].x;
+        size_t n_others = 0;
+        if (is_better(s, v[k].y, t->value))
+            t->value = v[k].y;
+        if (at < 1 || at >= (double)t->n_passes || at <= t->judged_until)
+            continue;
+        t->judged_until = at;
+        for (size_t i = 0; i < s->n; i++)
+            if (!strcmp(s->v[i].state, "done")) {
+                const double other = best_until(s, &s->v[i], at);
+                if (!isnan(other))
+                    others[n_others++] = other;
+            }
+        if (cmd_sweep_hopeless(t->value, others, n_others, s->more_is_better))
+            return 1;
+    }
+    return 0;
 }
 
 /* All trials have the files of the first one. */
@@ -98,8 +131,8 @@ static int spawn(const struct sweep *s, struct trial *t, const char *const *argv
 }
 
 int sweep_trial_start(struct sweep *s, struct trial *t, struct pd_err *err) {
-    char name[140], set[CMD_SWEEP_KEYS][600];
-    const char *argv[SWEEP_ARGS_MAX + 2 * CMD_SWEEP_KEYS + 5];
+    char name[140], set[CMD_SWEEP_KEYS][600], passes[40], before[100];
+    const char *argv[SWEEP_ARGS_MAX + 2 * CMD_SWEEP_KEYS + 8];
     size_t n = 0;
     argv[n++] = "paddlectl";
     argv[n++] = "run";
@@ -112,12 +145,24 @@ int sweep_trial_start(struct sweep *s, struct trial *t, struct pd_err *err) {
         argv[n++] = set[i];
     }
     snprintf(name, sizeof name, "--name=%s-%lld", s->name, (long long)t->number);
+    if (s->parts)
+        argv[n++] = s->parts[t->part]; /* "--hosts=..." */
+    if (t->passes) {
+        snprintf(passes, sizeof passes, "--num_passes=%lld", (long long)t->passes);
+        argv[n++] = passes;
+    }
+    if (t->before != SWEEP_NONE) {
+        snprintf(before, sizeof before, "--resume=%s", s->v[t->before].job);
+        argv[n++] = before;
+    }
     argv[n++] = name;
     argv[n++] = "--json";
     argv[n] = NULL;
     *t->job = *t->dir = 0;
     t->is_checked = t->is_hopeless = t->is_stopped = 0;
     t->value = NAN;
+    t->judged_until = 0;
+    t->n_passes = 0;
     curves_free(t->curves);
     t->curves = NULL;
     const int log = sweep_log_open(s, t, err);
@@ -130,7 +175,7 @@ int sweep_trial_start(struct sweep *s, struct trial *t, struct pd_err *err) {
     pd_close(log);
     if (!rc)
         fprintf(stderr, "paddlectl: trial %lld (%zu of %zu): %s\n", (long long)t->number,
-                (size_t)(t - s->v) + 1, s->n, t->settings);
+                (size_t)(t - s->v) - s->first + 1, s->n - s->first, t->settings);
     return rc;
 }
 
@@ -168,21 +213,24 @@ static void print_last_line(const struct sweep *s, const struct trial *t) {
     pd_buf_release(&b);
 }
 
-/* Sets state and value from the record. */
-static void set_result(struct sweep *s, struct trial *t) {
+/* Sets state and value from the record. has_run: the trial has ended since its last judgement. */
+static void set_result(struct sweep *s, struct trial *t, int has_run) {
     json_t *run = NULL;
-    double last;
     int more;
     if (*t->dir && !record_read_run(t->dir, &run, NULL))
         pd_fmt(t->state, sizeof t->state, "%.15s", pd_json_text(run, "state"));
     else
         pd_fmt(t->state, sizeof t->state, "%s", s->is_interrupted ? "stopped" : "failed");
     json_decref(run);
-    if (t->is_hopeless)
-        pd_fmt(t->state, sizeof t->state, "hopeless");
     if (t->curves)
         curves_read(t->curves, &more, NULL);
-    t->value = best_until(s, t, INFINITY, &last);
+    if (t->is_hopeless || (has_run && !s->is_interrupted && is_hopeless(s, t))) {
+        pd_fmt(t->state, sizeof t->state, "hopeless");
+        return;
+    }
+    t->value = best_until(s, t, INFINITY);
+    if (t->before != SWEEP_NONE && is_better(s, s->v[t->before].value, t->value))
+        t->value = s->v[t->before].value;
     if (!strcmp(t->state, "failed"))
         print_last_line(s, t);
 }
@@ -199,21 +247,25 @@ static int read_more(struct sweep *s, struct trial *t, struct pd_err *err) {
                : 0;
 }
 
+void sweep_trial_stop(struct trial *t) {
+    if (!t->is_stopped)
+        kill(t->pid, SIGINT);
+    t->is_stopped = 1;
+}
+
 int sweep_trial_look(struct sweep *s, struct trial *t, struct pd_err *err) {
     const int has_ended = waitpid(t->pid, NULL, WNOHANG) == t->pid;
     struct pd_err last = {0};
     const int rc = read_more(s, t, err);
     if (has_ended) {
         t->pid = 0;
-        set_result(s, t);
+        set_result(s, t, 1);
         return sweep_state_save(s, rc ? &last : err) || rc ? err->code : 0;
     }
-    if (!rc && *t->job && !s->is_interrupted && is_hopeless(s, t))
-        t->is_hopeless = 1;
-    if ((rc || t->is_hopeless) && !t->is_stopped) {
-        t->is_stopped = 1;
-        kill(t->pid, SIGINT);
-    }
+    if (!rc && !t->is_hopeless && !s->is_interrupted)
+        t->is_hopeless = is_hopeless(s, t);
+    if (rc || t->is_hopeless)
+        sweep_trial_stop(t);
     return rc;
 }
 
@@ -227,10 +279,11 @@ int sweep_trial_goes_on(struct sweep *s, struct trial *t) {
 }
 
 int sweep_trial_reload(struct sweep *s, struct trial *t, struct pd_err *err) {
-    t->is_hopeless = !strcmp(t->state, "hopeless");
+    if (!strcmp(t->state, "hopeless"))
+        return 0;
     find_job(s, t);
     if (*t->job && open_curves(s, t, err))
         return err->code;
-    set_result(s, t);
+    set_result(s, t, !strcmp(t->state, "running"));
     return 0;
 }

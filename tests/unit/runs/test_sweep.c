@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sweep.c - the trials of a sweep: the grid, random draws, and the median rule. */
+/* test_sweep.c - the trials of a sweep: the grid, random draws, the median rule, halving. */
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -69,11 +69,48 @@ static void the_median_rule(void **state) {
     assert_false(cmd_sweep_hopeless(2.5, four, 4, 0));
 }
 
+static void rounds_of_halving(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        size_t n_trials;
+        int64_t passes, of_round[6]; /* 0: no such round */
+    } rows[] = {
+        {"the passes allow all rounds", 8, 8, {1, 2, 4, 8}},
+        {"one trial is left before the last pass", 4, 16, {4, 8, 16}},
+        {"one pass cannot be halved", 64, 3, {2, 3}},
+        {"no power of two", 13, 10, {2, 3, 5, 10}},
+        {"one trial", 1, 9, {9}},
+        {"one pass", 9, 1, {1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const size_t n = cmd_sweep_rounds(rows[i].n_trials, rows[i].passes);
+        for (size_t k = 0; k < 6; k++) {
+            const int64_t passes = k < n ? cmd_sweep_round_passes(k, n, rows[i].passes) : 0;
+            if (passes != rows[i].of_round[k])
+                fail_msg("%s: round %zu ends at %lld", rows[i].name, k, (long long)passes);
+        }
+    }
+}
+
+static void ranks(void **state) {
+    (void)state;
+    const double value[] = {3, NAN, 1, 3, 2, 1};
+    const size_t least[] = {2, 5, 4, 0, 3}, most[] = {0, 3, 4, 2, 5};
+    size_t order[6], n;
+    cmd_sweep_rank(value, 6, 0, order, &n);
+    assert_int_equal(n, 5);
+    assert_memory_equal(order, least, sizeof least);
+    cmd_sweep_rank(value, 6, 1, order, &n);
+    assert_int_equal(n, 5);
+    assert_memory_equal(order, most, sizeof most);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_grid),
-        cmocka_unit_test(random_draws),
-        cmocka_unit_test(the_median_rule),
+        cmocka_unit_test(the_grid),        cmocka_unit_test(random_draws),
+        cmocka_unit_test(the_median_rule), cmocka_unit_test(rounds_of_halving),
+        cmocka_unit_test(ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
