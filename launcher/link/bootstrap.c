@@ -5,6 +5,7 @@
 #include "launcher/link/bundle.h"
 
 #include <arpa/inet.h>
+#include <openssl/sha.h>
 #include <sodium.h>
 #include <zlib.h>
 
@@ -19,29 +20,41 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  * every host at every start. Parts that only the first start needs are sent on request:
  * `script_rest`.
  *
- * peril PATH... prints "fine" if only this user and root can replace the paths, which lie in the
- * current folder. Otherwise it prints the first folder or file that others can replace, below "/"
- * or the current folder, with mode and user. Each folder above has to belong to this user or to the
- * owner of "/", and nobody else may write to it, unless it is sticky as /tmp. A user's own group,
- * which has the user's number, may write. `ls -r` sorts "/" first.
+ * peril PATH... sets y to "fine" if only this user and root can replace the paths, which lie in the
+ * current folder. Otherwise y is the first folder or file that others can replace, below "/" or the
+ * current folder, with mode and user; or nothing. Each folder above has to belong to this user or
+ * to the owner of "/", and nobody else may write to it, unless it is sticky as /tmp. A user's own
+ * group, which has the user's number, may write. `ls -r` sorts "/" first. A row ends with a name
+ * that begins with "." or "/". peril starts no process but ls, and so does a start from the cache.
  *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
- * script_rest. */
-#define FUNCTIONS                                                                          \
-    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; " \
-    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "                                      \
-    "peril() { q=.; n=$(pwd -P)/; "                                                        \
-    "while n=${n%/*}; [ \"$n\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; "                \
-    "LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null | { c=0; t=; w=; while read -r p n u g x; do " \
-    "c=$((c+1)); t=${t:-$u}; x=${x##* }; "                                                 \
-    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "                       \
-    "*:?????w*) [ $u = $g ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "               \
-    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "                                 \
-    "[ -z \"$w\" ] || { echo \"$x $p $u\"; exit; }; done; "                                \
-    "[ $c -gt $# ] && echo fine; }; }; "                                                   \
-    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "          \
-    "cached() { [ -x $a ] && [ \"$(peril . ./$a)\" = fine ] && whole $a; }; "              \
-    "cd \"$d\" 2>/dev/null && cached && go \"$@\"; "
+ * script_rest. The file "hashed" beside the agent has the hash, inode, mode, user, size and ctime
+ * (ns) of an agent that was hashed. No program can set a ctime, so an agent with these values has
+ * the bytes that were hashed. They are written only if the ctime is some seconds old: a later
+ * change has another ctime, whatever the clock's steps are. An ls that cannot show a ctime (`old`
+ * is 1 then) means a hash at each start. */
+#define FUNCTIONS                                                                               \
+    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "      \
+    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "                                           \
+    "peril() { q=.; v=$PWD/; seen=; y=; case $v in /*) ;; *) return;; esac; "                   \
+    "while v=${v%/*}; [ \"$v\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; c=0; old=0; t=; w=; " \
+    "y=$(LC_ALL=C ls -ldnri --time=ctime --time-style=+%s.%N / \"$@\" 2>/dev/null); "           \
+    "[ \"$y\" ] || { old=1; y=$(LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null); }; "                   \
+    "f=$old; for x in $y; do f=$((f+1)); case $f:$x in 1:*) v=$h:$x;; 2:*) p=$x; v=$v:$x;; "    \
+    "4:*) u=$x; v=$v:$x;; 5:*) q=$x;; *:/|*:.|*:./*) "                                          \
+    "case $old$f:$x in 08:./agent-*) seen=$v;; esac; f=$old; c=$((c+1)); t=${t:-$u}; "          \
+    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "                            \
+    "*:?????w*) [ $u = $q ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "                    \
+    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "                                      \
+    "[ -z \"$w\" ] || { y=\"$x $p $u\"; return; };; [67]:*) v=$v:$x;; esac; done; "             \
+    "y=; [ $c -gt $# ] && y=fine; }; "                                                          \
+    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "               \
+    "known() { peril . ./$a; [ \"$y\" = fine ] || return; v=; read -r v <hashed; "              \
+    "[ \"$seen\" ] && [ \"$v\" = \"$seen\" ] && return; whole $a || return; v=${seen##*:}; "    \
+    "[ \"$seen\" ] && [ $(($(date +%s)-${v%.*})) -gt 5 ] && echo \"$seen\" >hashed-$$ && "      \
+    "mv -f hashed-$$ hashed; :; }; "                                                            \
+    "cached() { [ -x $a ] && known 2>/dev/null; }; "                                            \
+    "cd -P \"$d\" 2>/dev/null && cached && go \"$@\"; "
 
 static const char script[] =
     "o=$(umask); umask 077; r=$1; h=$2; s=$3; m=$4$5; shift 5; "
@@ -54,10 +67,10 @@ static const char script[] =
  * leaves stdin unread. A host without b2sum and sha256sum gets the agent at each start, and only
  * its size is compared. */
 #define FOLDER                                                                                  \
-    "(umask 022; mkdir -p \"$r\") && mkdir -p \"$d\" && cd \"$d\" || bad \"cannot make the "    \
+    "(umask 022; mkdir -p \"$r\") && mkdir -p \"$d\" && cd -P \"$d\" || bad \"cannot make the " \
     "folder $d\"; "                                                                             \
     "chmod 700 \"$d\" \"${d%/*}\" 2>/dev/null; "                                                \
-    "y=$(peril .); [ \"$y\" ] || bad \"cannot check the folders above $d\"; "                   \
+    "peril .; [ \"$y\" ] || bad \"cannot check the folders above $d\"; "                        \
     "if [ \"$y\" = fine ]; then :; else cd \"${y%% *}\" || cd ..; p=$(pwd -P); "                \
     "set -- $(ls -ld .); "                                                                      \
     "if [ -O . ]; then y=\"chmod go-w $p\"; elif [ $3 = root ]; then y=\"as root, chmod +t "    \
@@ -273,10 +286,10 @@ int boot_command(struct boot *b, const char *root, const struct agent_image *img
 }
 
 static void need_sha256(struct agent_image *img) {
-    uint8_t sum[crypto_hash_sha256_BYTES];
-    if (*img->sha256) /* ten milliseconds, which most starts can do without */
+    uint8_t sum[SHA256_DIGEST_LENGTH];
+    if (*img->sha256) /* milliseconds, which most starts can do without */
         return;
-    crypto_hash_sha256(sum, img->bytes, img->size);
+    SHA256(img->bytes, img->size, sum); /* half the time of that of libsodium */
     pd_hex(img->sha256, sum, sizeof sum);
 }
 

@@ -46,6 +46,38 @@ expect 0 "$ctl" run --conf="$fx/conf.ini" --pservers=none --trainer_command='tou
 [ "$(stat -c %a "$fx"/node0/root/JOB*/output/made)" = 664 ] || die "$(ls -l "$fx"/node0/root/JOB*/output)"
 ended
 
+# --- the file of the hash that was right: written when the agent is 6 s old, and only good for this inode at this ctime
+stamp=$bin/hashed
+[ ! -e "$stamp" ] || die "a hash is known of an agent that is younger than the clock's steps: $(cat "$stamp")"
+sleep 6.5
+cached "third start"
+if ls --time=ctime --time-style=+%s.%N / >/dev/null 2>&1; then
+    hash=${agent##*/agent-}
+    [ "$(cat "$stamp")" = "$hash:$(stat -c %i:%A:%u:%s: "$agent")$(stat -c %.9Z "$agent")" ] || die "hashed: $(cat "$stamp"), $(stat "$agent")"
+    [ "$(stat -c %a "$stamp")" = 600 ] || die "$(ls -l "$stamp")"
+    # b2sum is not asked again
+    mkdir "$fx/node0/home/slow" && printf '#!/bin/sh\nexit 1\n' >"$fx/node0/home/slow/b2sum"
+    cp "$fx/node0/home/slow/b2sum" "$fx/node0/home/slow/sha256sum" && chmod +x "$fx"/node0/home/slow/*
+    echo 'umask 002; PATH=$HOME/slow:$PATH' >"$fx/node0/home/.bashrc"
+    cached "no tool for hashes, but a known hash"
+    echo 'umask 002' >"$fx/node0/home/.bashrc"
+    # other bytes in the same file, with the old size and the old time of change
+    cp -p "$agent" "$TMP/kept" && printf evil | dd of="$agent" bs=1 seek=5000 conv=notrunc 2>/dev/null
+    touch -r "$TMP/kept" "$agent"
+    [ "$(stat -c %i:%s:%Y "$agent")" = "$(cut -d: -f2,5 "$stamp"):$(stat -c %Y "$TMP/kept")" ] || die "$(stat "$agent")"
+    replaced "other bytes in the same inode"
+    # another file in its place, with a file of the hash that was made for the right one
+    cp -p "$TMP/kept" "$agent.evil" && printf evil | dd of="$agent.evil" bs=1 seek=5000 conv=notrunc 2>/dev/null
+    mv "$agent.evil" "$agent"
+    replaced "another inode"
+    for line in "" "$hash" ":::::" "$(printf '%080000d' 0)"; do
+        echo "$line" >"$stamp"
+        cached "a file of hashes with ${line:0:80}"
+    done
+else
+    echo "skipped: this ls shows no ctime"
+fi
+
 # --- the cached agent: other bytes, a mode that lets others write, a link
 python3 - "$agent" <<'END'
 import sys, zlib
