@@ -75,6 +75,15 @@ for o in $(quoted "${documents[@]}" | grep -oE '(^| )--[a-z][a-z_-]+' | sort -u)
         say "documents name an option $o, which nothing takes"
 done
 
+# --- the conf.ini of each engine in README.md: it loads, and its engine is the one
+for e in slurm mpi kubernetes; do
+    awk -v e="engine = $e" '/^```/ { if (block ~ "\n" e "\n") printf "%s", block; block = ""; next } { block = block $0 "\n" }' \
+        README.md >"$TMP/$e.ini"
+    [ "$(grep -c . "$TMP/$e.ini")" = 5 ] || say "README.md has no five lines for engine = $e"
+    "$ctl" conf --conf="$TMP/$e.ini" 2>"$TMP/conf.err" | grep -qE "^engine = $e +; $TMP/$e.ini:2" ||
+        say "README.md: the conf.ini of engine = $e: $(cat "$TMP/conf.err")"
+done
+
 # --- subcommands
 for c in $commands; do
     grep -qE "^\| .*\`(paddlectl )?$c\b" docs/commands.md ||
