@@ -46,7 +46,32 @@ static void add_job(struct table *t, const struct found_job *j) {
     table_row(t, row);
 }
 
-static void print_table(const struct ps_cmd *p, const struct found *found) {
+/* Text from a node for the terminal: control characters become '?'. */
+static const char *shown(const char *text, char out[300]) {
+    const size_t n = pd_utf8_valid(text, strlen(text) < 300 ? strlen(text) : 299);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)((unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i]);
+    out[n] = 0;
+    return out;
+}
+
+/* A running job that has lost nodes: which, why, and where the head is now. */
+static void print_lost(const struct found_job *j, const struct client_env *c) {
+    char host[300], reason[300];
+    struct lost_node lost;
+    const json_t *v;
+    size_t i;
+    json_array_foreach (j->lost, i, v)
+        if (!wire_get(&wire_lost_node, &lost, v, NULL))
+            printf("%s: %s (node %d) is lost: %s\n", j->id, shown(lost.host, host), (int)lost.node,
+                   shown(lost.reason, reason));
+    for (i = 0; j->head && i < c->hosts.n; i++)
+        if (j->host[i].node == j->head)
+            printf("%s: %s (node %d) is the head now\n", j->id, c->hosts.v[i].label, j->head);
+}
+
+static void print_table(const struct ps_cmd *p, const struct client_env *c,
+                        const struct found *found) {
     struct table t;
     table_init(&t, sizeof heads / sizeof heads[0], ".........r");
     table_fit(&t, term_limit(STDOUT_FILENO), leaving);
@@ -60,6 +85,9 @@ static void print_table(const struct ps_cmd *p, const struct found *found) {
         fprintf(stderr, "paddlectl: no job is %s on the %shosts of conf.ini\n",
                 p->running ? "running" : "known", found->n_unreachable ? "reachable " : "");
     table_release(&t);
+    for (size_t i = 0; i < found->n; i++)
+        if (found->v[i].n_running)
+            print_lost(&found->v[i], c);
 }
 
 static json_t *unreachable(const struct ask_all *g) {
@@ -82,6 +110,8 @@ static json_t *as_json(const struct ps_cmd *p, const struct found *found) {
                       j->name, "user", j->user, "state", j->state, "nodes_running", j->n_running,
                       "nodes_here", j->n_having, "n_nodes", j->n_nodes, "attached", j->attached,
                       "started_us", (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us);
+        json_object_set_new(o, "head", json_integer(j->head));
+        json_object_set_new(o, "lost", j->lost ? json_incref(j->lost) : json_array());
         json_object_set_new(o, "progress", j->progress ? json_incref(j->progress) : json_null());
         json_array_append_new(jobs, o);
     }
@@ -113,7 +143,7 @@ static int list_jobs(void *arg, const struct pd_options *o, const char *want, st
                 ? 1
                 : status;
     else if (!rc)
-        print_table(p, &found);
+        print_table(p, &c, &found);
     json_decref(bad);
     find_release(&found);
     ask_all_release(&g);
@@ -134,7 +164,10 @@ int cmd_ps(int argc, char **argv) {
             "Lists the jobs on the hosts of conf.ini, the newest first: name, user, state, number "
             "of "
             "nodes, start time, duration, progress and last metric. A job is 'preparing' before it "
-            "is set up, and 'lost' if its agents ended without a result. A narrow terminal lacks "
+            "is set up, and 'lost' if its agents ended without a result. Lines below the table "
+            "name the "
+            "lost nodes of running jobs and why, and a head that has moved. A narrow terminal "
+            "lacks "
             "some columns; a pipe gets all.",
         .extra = extra,
         .who = PD_LAUNCHER,

@@ -122,6 +122,10 @@ static void add_entry(struct found_job *j, size_t host, const struct listed_job 
     const int is_head = e->node == e->head && e->head >= j->head;
     if (e->head > j->head)
         j->head = (int)e->head;
+    if (is_head) {
+        json_decref(j->lost);
+        j->lost = json_incref(e->lost);
+    }
     if (!*j->state || is_head)
         pd_fmt(j->state, sizeof j->state, "%s", h->state);
 }
@@ -181,6 +185,7 @@ int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err 
 void find_release(struct found *f) {
     for (size_t i = 0; i < f->n; i++) {
         json_decref(f->v[i].progress);
+        json_decref(f->v[i].lost);
         free(f->v[i].host);
     }
     free(f->v);

@@ -20,6 +20,7 @@ struct found_job {
     int head;                     /* the node of the head: the highest one that a node names */
     int64_t started_us, ended_us; /* earliest start, latest end; 0: not known or not ended */
     json_t *progress;             /* of the lowest rank; NULL: none, or not asked for */
+    json_t *lost;                 /* array of wire_lost_node, as the head says; NULL: none */
     struct found_host {
         int node; /* node id in the job; -1: unknown, or the host has no such job */
         int has_job, runs;

@@ -251,6 +251,8 @@ void job_head_is(struct job *j, int head) {
     j->head = head;
     j->next_head = -1;
     j->took_over = j->ran;
+    if (j->joined && job_node_by_id(j, head)) /* attach; `run` shows what the head says */
+        watch_node(job_node_by_id(j, head), "", 1, " is the head now");
     for (int i = 0; i < j->n_nodes && j->took_over; i++) {
         j->by_id[i]->n_asked = j->by_id[i]->refused = 0;
         job_tell_head(j->by_id[i]);

@@ -46,7 +46,8 @@ json_t *ag_job_state(const struct ag_job *j) {
                                  .started_us = j->started_us,
                                  .ended_us = j->ended_us,
                                  .restarts = j->restarts,
-                                 .processes = node_processes(j->node)};
+                                 .processes = node_processes(j->node),
+                                 .lost = ag_job_lost_nodes(j)};
     return status_state(j->o.core, &s);
 }
 

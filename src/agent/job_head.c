@@ -38,8 +38,8 @@ int ag_job_become_head(struct ag_job *j, const struct ag_job_head *m, json_t *pe
     j->ran = j->started = 1;
     election_lead(&j->election);
     j->keep_due = 1;
-    ag_job_save_state(j);
     head_take_over(head, lost, m->lost, (int)j->restarts, m->passes);
+    ag_job_save_state(j);
     ag_job_join_head(j);
     file_announce(j->data);
     stop_if_told(j);

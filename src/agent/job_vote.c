@@ -164,6 +164,7 @@ static void update_voters(struct ag_job *j) {
         j->n_lost = json_array_size(lost);
         election_changed(e);
         j->keep_due = 1;
+        ag_job_save_state(j); /* ps shows them */
     }
     for (int i = 0; i < e->voters.n && !j->spec.job.attached; i++)
         if (is_lost(lost, e->voters.node[i]) && election_drop(e, e->voters.node[i], 0)) {
@@ -425,26 +426,13 @@ static void on_call_close(struct net_conn *c, const struct pd_err *why, void *ar
 
 static void call(struct ag_job *j, int node, int asks) {
     static const struct net_events ev = {on_call_open, on_call_frame, NULL, on_call_close};
-    const struct net_opts opts = {
-        .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CALL_MS, .log = ag_job_log(j)};
-    struct job_peer p;
-    struct wire_hs_opts hs;
-    struct pd_err err = {0};
     const json_t *nodes = asks ? j->kept_nodes : j->peers;
-    if (j->n_calls >= CALLS_MAX ||
-        wire_get(&wire_job_peer, &p, json_array_get(nodes, (size_t)node), NULL) ||
-        !json_array_size(p.addrs))
-        return;
-    const char *ip =
-        json_string_value(json_array_get(p.addrs, j->round % json_array_size(p.addrs)));
-    struct vote_call *k = pd_calloc(1, sizeof *k);
+    struct vote_call *k = j->n_calls < CALLS_MAX ? pd_calloc(1, sizeof *k) : NULL;
     if (!k)
         return;
     *k = (struct vote_call){.j = j, .node = node, .asks = asks, .next = j->calls};
-    peer_id_put(&j->self, WIRE_ROLE_VOTE, &hs);
-    if (net_connect(&k->conn, &j->o.core->loop, ip ? ip : "", (int)p.port, CALL_MS, &hs, &opts, &ev,
-                    k, &err)) {
-        pd_warn(ag_job_log(j), "node %d: %s", node, err.msg);
+    if (peer_link_connect(j->link, &k->conn, json_array_get(nodes, (size_t)node), j->round,
+                          WIRE_ROLE_VOTE, CALL_MS, &ev, k)) {
         free(k);
         return;
     }

@@ -251,25 +251,32 @@ static void on_head_close(struct net_conn *c, const struct pd_err *why, void *ar
     maybe_free(l);
 }
 
-/* Tries the head's next address. The peer must prove the key and be that node. */
-static void connect_head(struct peer_link *l) {
-    static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
+int peer_link_connect(const struct peer_link *l, struct net_conn **out, const json_t *at,
+                      size_t turn, enum wire_role role, uint64_t limit_ms,
+                      const struct net_events *ev, void *arg) {
     const struct net_opts opts = {
-        .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = CONNECT_MS, .log = log_of(l)};
-    struct job_peer head;
+        .max_frame = MSG_MAX_FRAME, .handshake_timeout_ms = limit_ms, .log = log_of(l)};
+    struct job_peer p;
     struct wire_hs_opts hs;
     struct pd_err err = {0};
-    if (wire_get(&wire_job_peer, &head, l->head_at, NULL) || !json_array_size(head.addrs))
-        return;
-    const char *ip =
-        json_string_value(json_array_get(head.addrs, l->next_addr++ % json_array_size(head.addrs)));
-    peer_id_put(l->o.self, WIRE_ROLE_AGENT, &hs);
+    if (wire_get(&wire_job_peer, &p, at, NULL) || !json_array_size(p.addrs))
+        return PD_ENOENT;
+    const char *ip = json_string_value(json_array_get(p.addrs, turn % json_array_size(p.addrs)));
+    peer_id_put(l->o.self, role, &hs);
+    int rc = net_connect(out, &l->o.core->loop, ip ? ip : "", (int)p.port, limit_ms, &hs, &opts, ev,
+                         arg, &err);
+    if (rc)
+        pd_warn(log_of(l), "%s: %s", p.name, err.msg);
+    return rc;
+}
+
+/* Tries the head's next address. */
+static void connect_head(struct peer_link *l) {
+    static const struct net_events ev = {on_head_open, on_head_frame, NULL, on_head_close};
     l->retry_ns = pd_mono_ns() + RETRY_MS * UINT64_C(1000000);
-    if (net_connect(&l->head, &l->o.core->loop, ip ? ip : "", (int)head.port, CONNECT_MS, &hs,
-                    &opts, &ev, l, &err)) {
-        pd_warn(log_of(l), "node %d: %s", l->head_id, err.msg);
+    if (peer_link_connect(l, &l->head, l->head_at, l->next_addr++, WIRE_ROLE_AGENT, CONNECT_MS, &ev,
+                          l))
         l->head = NULL;
-    }
 }
 
 /* The connection to an earlier head closes first: on_head_close, then peer_link_tick. */

@@ -72,6 +72,13 @@ void peer_link_rest(struct peer_link *l);
 void peer_link_close(struct peer_link *l);
 void peer_link_cut(struct peer_link *l); /* closes all connections at once; NULL is allowed */
 
+/* Connects to an agent of the job. `at` is its {name, addrs, port}, `turn` chooses the address. The
+ * agent must prove the key within limit_ms; `ev` decides whether it is the right node. 0 or PD_E*;
+ * PD_ENOENT: there is no address. A failure is logged. */
+int peer_link_connect(const struct peer_link *l, struct net_conn **out, const json_t *at,
+                      size_t turn, enum wire_role role, uint64_t limit_ms,
+                      const struct net_events *ev, void *arg);
+
 /* Sends a message to a node (on the head), or to PEER_HEAD (on a member). The message is dropped if
  * there is no such connection, or the node has not joined. Takes `body` over. */
 void peer_link_send(struct peer_link *l, int node, uint16_t type, uint64_t req, json_t *body);

@@ -186,6 +186,7 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, BOOL, attached, 0, 1, 0)            \
     X(body, INT, n_nodes, 0, WIRE_MAX_NODES, 0) \
     X(body, INT, head, 0, WIRE_MAX_NODES, 0)    \
+    X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)  \
     X(body, OBJECT, progress, 0, 100, 0)
 
 #define WIRE_AG_STATUS_ANSWER(X, body)          \

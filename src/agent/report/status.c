@@ -67,13 +67,13 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
     char boot[64], host[HOST_NAME_MAX + 1];
     facts_boot_id(boot);
     facts_host(host);
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o}",
-                     "job", core->paths.job, "name", j->name, "node", j->node, "n_nodes",
-                     j->n_nodes, "head", j->head, "attached", j->attached, "user",
-                     user_name(&core->paths), "started_us", (json_int_t)j->started_us, "ended_us",
-                     (json_int_t)j->ended_us, "restarts", (int)j->restarts, "host",
-                     wire_text(host, strlen(host)), "boot", boot, "since",
-                     (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes);
+    return json_pack(
+        "{s:s, s:s, s:i, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o, s:o}", "job",
+        core->paths.job, "name", j->name, "node", j->node, "n_nodes", j->n_nodes, "head", j->head,
+        "attached", j->attached, "user", user_name(&core->paths), "started_us",
+        (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts",
+        (int)j->restarts, "host", wire_text(host, strlen(host)), "boot", boot, "since",
+        (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes, "lost", j->lost);
 }
 
 /* Writes and renames, but does not sync: the file is not needed after a power cut, and the loop
@@ -186,6 +186,7 @@ json_t *status_brief(const struct node_paths *p, int progress) {
                                       .attached = msg_bool(s, "attached"),
                                       .n_nodes = msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0),
                                       .head = msg_int(s, "head", 0, SPEC_MAX_NODES, 0),
+                                      .lost = json_object_get(s, "lost"),
                                       .progress = event});
     json_decref(event);
     json_decref(user);

@@ -22,6 +22,7 @@ struct status_job {
     uint64_t started_us, ended_us;
     unsigned restarts;
     json_t *processes; /* from node_processes; status_state takes it over */
+    json_t *lost;      /* the head: the lost nodes; taken over, too */
 };
 
 /* The content of state.json, a new reference. NULL: out of memory. */

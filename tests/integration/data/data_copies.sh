@@ -69,6 +69,7 @@ for node in 0 1; do
     expect 0 "$ctl" attach --conf=conf.ini "$JOB"
     has "127.0.0.$((node + 1)) (node $node) is lost: "
     has_not "restart 2"
+    [ $node != 0 ] || has "127.0.0.2 (node 1) is the head now"
     expect 0 "$ctl" fetch --conf=conf.ini --outputs="lost$node" "$JOB"
     [ "$(digest "lost$node/$JOB")" = "$want" ] || die "node $node was lost: other bits"
 done

@@ -128,13 +128,17 @@ static void test_head_of_three(void **state) {
         struct found f = {0};
         for (size_t i = 0; i < 3; i++) {
             const size_t k = (first + i) % 3;
-            json_t *list = json_pack("[{s:s, s:i, s:i, s:s}]", "job", "JOB1-a", "node",
-                                     hosts[k].node, "head", hosts[k].head, "state", hosts[k].state);
+            json_t *list =
+                json_pack("[{s:s, s:i, s:i, s:s, s:[{s:i, s:s, s:s}]}]", "job", "JOB1-a", "node",
+                          hosts[k].node, "head", hosts[k].head, "state", hosts[k].state, "lost",
+                          "node", k == 1 ? 0 : 7, "host", "a", "reason", "disk");
             assert_int_equal(find_add(&f, list, k, 3), 0);
             json_decref(list);
         }
         assert_string_equal(f.v[0].state, "done");
         assert_int_equal(f.v[0].head, 1);
+        const json_t *lost = json_array_get(f.v[0].lost, 0); /* as the head says */
+        assert_int_equal(json_integer_value(json_object_get(lost, "node")), 0);
         find_release(&f);
     }
 }
