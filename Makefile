@@ -111,9 +111,9 @@ $(B)/launcher/report/report_page.o: private CFLAGS_ALL += -DDYGRAPHS='"$(DYGRAPH
 $(B)/launcher/report/report_page.o: $(wildcard launcher/report/*.js launcher/report/*.css launcher/report/*.html) \
     $(DYGRAPHS)/dygraph.min.js
 
-# Rebuild when the flags change. -Werror changes no object.
+# Rebuild when the flags change.
 $(B)/flags: FORCE | $(B)
-	@echo '$(CC) $(filter-out -Werror,$(CFLAGS_ALL))' | cmp -s - $@ || echo '$(CC) $(filter-out -Werror,$(CFLAGS_ALL))' > $@
+	@echo '$(CC) $(CFLAGS_ALL)' | cmp -s - $@ || echo '$(CC) $(CFLAGS_ALL)' > $@
 
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)

@@ -20,31 +20,37 @@ static void make_token(char token[DASHBOARD_TOKEN + 1]) {
 static int read_token(const char *path, char token[DASHBOARD_TOKEN + 1], struct pd_err *err) {
     struct stat st;
     uint8_t bytes[DASHBOARD_TOKEN / 2];
-    struct pd_buf text = {0};
-    int rc = 0;
     if (stat(path, &st) && errno == ENOENT) {
         char line[DASHBOARD_TOKEN + 2];
         make_token(token);
         pd_fmt(line, sizeof line, "%s\n", token);
         return pd_write_file_atomic(path, line, DASHBOARD_TOKEN + 1, 0600, err);
     }
-    if (!stat(path, &st) && (st.st_mode & 077))
+    const int fd = pd_open_regular(path, O_RDONLY, 0, &st);
+    if (fd < 0)
+        return pd_fail_errno(err, PD_EIO, errno, "%s", path);
+    if ((st.st_mode & 077) || st.st_uid != geteuid()) {
+        pd_close(fd);
         return pd_fail(err, PD_ECONF, "%s: others can read or write it: chmod 600", path);
-    if ((rc = pd_read_regular(path, 4096, &text, err)))
-        return rc;
-    while (text.len && isspace(text.data[text.len - 1]))
-        text.len--;
-    if (text.len == DASHBOARD_TOKEN) {
-        memcpy(token, text.data, DASHBOARD_TOKEN);
-        token[DASHBOARD_TOKEN] = 0;
     }
-    if (text.len != DASHBOARD_TOKEN || pd_unhex(bytes, sizeof bytes, token))
-        rc = pd_fail(err, PD_ECONF,
-                     "%s: a token has %d hexadecimal digits; remove the file, and "
-                     "it is made anew",
-                     path, DASHBOARD_TOKEN);
-    pd_buf_release(&text);
-    return rc;
+    char line[DASHBOARD_TOKEN + 8];
+    const ssize_t n = read(fd, line, sizeof line);
+    pd_close(fd);
+    if (n < 0)
+        return pd_fail(err, PD_EIO, "%s cannot be read", path);
+    size_t len = (size_t)n;
+    while (len && isspace((unsigned char)line[len - 1]))
+        len--;
+    if (len != DASHBOARD_TOKEN)
+        len = 0;
+    memcpy(token, line, len);
+    token[len] = 0;
+    return pd_unhex(bytes, sizeof bytes, token)
+               ? pd_fail(err, PD_ECONF,
+                         "%s: a token has %d hexadecimal digits; remove the file, and it is made "
+                         "anew",
+                         path, DASHBOARD_TOKEN)
+               : 0;
 }
 
 static int serve(void *arg, const struct pd_options *o, const char *word, struct pd_err *err) {

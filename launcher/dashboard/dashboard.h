@@ -31,6 +31,7 @@ struct dashboard_jobs {
     int64_t made_us;  /* when the records were read; 0: never */
     int64_t next_us;  /* they are not read again before this time has passed */
     int64_t once_us;  /* CPU time of this reading for runs that are new */
+    int changed;      /* something has been read that the text lacks */
 };
 
 /* Reads the records again if it is time to, and makes d->text anew. Reading takes at most about a

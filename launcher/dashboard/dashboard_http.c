@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dashboard_http.c - the HTTP server of the dashboard; see dashboard.h. It answers GET and HEAD of
  * three paths below the token, to loopback addresses only. A page of another site cannot use it:
- * the name in Host must be that of this server (DNS rebinding), and the token is not known. */
+ * the name in Host must be that of this server (DNS rebinding), and that page has no token. */
 #include "launcher/dashboard/dashboard.h"
 
 #include <arpa/inet.h>
@@ -54,7 +54,7 @@ static enum MHD_Result send_page(struct dashboard_http *h, struct MHD_Connection
     struct pd_buf page = {0};
     struct pd_err err = {0};
     const enum MHD_Result rc =
-        report_page(&page, h->jobs->text, &err)
+        report_page(&page, h->jobs->text, 1, &err)
             ? refuse(c, MHD_HTTP_INTERNAL_SERVER_ERROR, err.msg)
             : send_text(c, MHD_HTTP_OK, "text/html; charset=utf-8", page.data, page.len, h->jobs);
     pd_buf_release(&page);

@@ -6,7 +6,8 @@
 #include "launcher/dashboard/dashboard.h"
 #include "launcher/record/runs.h"
 
-/* Numbers of the page: half of them for the processes of rank 0. It stays below 300 kB. */
+/* Numbers of the page: half of them for the processes of rank 0. With up to 100 trainers the page
+ * stays below 300 kB. */
 enum { NUMBERS = 16000, CHIEF_MIN = 8, CHIEF_MAX = 200, OTHERS_MIN = 3, OTHERS_MAX = 100 };
 enum { WAIT_MIN_US = 2000000, WAIT_MAX_US = 60000000 };
 
@@ -22,8 +23,7 @@ static void remove_job(struct dashboard_jobs *d, size_t i) {
     memmove(&d->v[i], &d->v[i + 1], (--d->n - i) * sizeof *d->v);
 }
 
-static int add_job(struct dashboard_jobs *d, const struct run *run, int *changed,
-                   struct pd_err *err) {
+static int add_job(struct dashboard_jobs *d, const struct run *run, struct pd_err *err) {
     char dir[PATH_MAX];
     struct dashboard_job *j = pd_calloc(1, sizeof *j);
     if (!j)
@@ -34,7 +34,7 @@ static int add_job(struct dashboard_jobs *d, const struct run *run, int *changed
     }
     pd_fmt(j->id, sizeof j->id, "%s", run->job);
     d->v[d->n++] = j;
-    *changed = 1;
+    d->changed = 1;
     const int64_t before = cpu_us();
     const int rc = report_job_read(&j->job, dir, err);
     d->once_us += cpu_us() - before;
@@ -59,8 +59,7 @@ static int newer(const void *a, const void *b) {
                                           : strcmp(y->id, x->id);
 }
 
-static int read_jobs(struct dashboard_jobs *d, const struct runs *all, int *changed,
-                     struct pd_err *err) {
+static int read_jobs(struct dashboard_jobs *d, const struct runs *all, struct pd_err *err) {
     size_t shown = 0;
     int rc = 0, more;
     for (size_t i = 0; i < d->n; i++)
@@ -74,7 +73,7 @@ static int read_jobs(struct dashboard_jobs *d, const struct runs *all, int *chan
     for (size_t i = d->n; i--;)
         if (!d->v[i]->stays) {
             remove_job(d, i);
-            *changed = 1;
+            d->changed = 1;
         }
     for (size_t i = 0; i < all->n && !rc; i++) {
         const struct run *run = &all->v[i];
@@ -82,15 +81,15 @@ static int read_jobs(struct dashboard_jobs *d, const struct runs *all, int *chan
         if (!is_shown(all, i) || (!j && d->n == DASHBOARD_MAX))
             continue;
         more = 0;
-        rc = j ? report_job_update(&j->job, &more, err) : add_job(d, run, changed, err);
+        rc = j ? report_job_update(&j->job, &more, err) : add_job(d, run, err);
         if (rc || !(j = find_job(d, run->job)))
             break;
-        *changed |= more || strcmp(j->state, run->state) != 0;
+        d->changed |= more || strcmp(j->state, run->state) != 0;
         pd_fmt(j->state, sizeof j->state, "%s", run->state);
         j->started_ms = run->started_ms;
     }
     qsort(d->v, d->n, sizeof *d->v, newer);
-    *changed |= d->n_runs != all->n;
+    d->changed |= d->n_runs != all->n;
     d->n_runs = all->n;
     return rc;
 }
@@ -133,20 +132,20 @@ static int make_text(struct dashboard_jobs *d, const struct runs *all, struct pd
         return err->code ? err->code : pd_oom(err, "the dashboard");
     free(d->text);
     d->text = made;
+    d->changed = 0;
     return 0;
 }
 
 int dashboard_jobs_update(struct dashboard_jobs *d, struct pd_err *err) {
     const int64_t now = (int64_t)(pd_mono_ns() / 1000), before = cpu_us();
     struct runs all = {0};
-    int changed = !d->text;
-    if (d->made_us && now < d->made_us + d->next_us)
+    if (d->text && now < d->made_us + d->next_us)
         return 0;
     d->once_us = 0;
     int rc = runs_list(&all, d->outputs, err);
     if (!rc)
-        rc = read_jobs(d, &all, &changed, err);
-    if (!rc && changed)
+        rc = read_jobs(d, &all, err);
+    if (!rc && (d->changed || !d->text))
         rc = make_text(d, &all, err);
     runs_release(&all);
     const int64_t wait = (cpu_us() - before - d->once_us) * 100;

@@ -31,21 +31,9 @@ static double running(const struct dashboard_job *j) { return !strcmp(j->state, 
 
 static double started(const struct dashboard_job *j) { return (double)j->started_ms / 1000; }
 
-static double count_marks(const struct dashboard_job *j, const char *ev, const char *state) {
-    double n = 0;
-    size_t i;
-    json_t *m;
-    json_array_foreach (j->job.marks, i, m) {
-        const char *e = json_string_value(json_object_get(m, "ev"));
-        const char *s = json_string_value(json_object_get(m, "state"));
-        n += e && !strcmp(e, ev) && (!state || (s && !strncmp(s, state, strlen(state))));
-    }
-    return n;
-}
+static double lost(const struct dashboard_job *j) { return (double)j->job.n_lost; }
 
-static double lost(const struct dashboard_job *j) { return count_marks(j, "lost", NULL); }
-
-static double restarts(const struct dashboard_job *j) { return count_marks(j, "state", "restart"); }
+static double restarts(const struct dashboard_job *j) { return (double)j->job.n_restarts; }
 
 static const struct of_job {
     const char *name, *type, *help;

@@ -150,11 +150,11 @@ static int check_options(struct job *j, struct pd_err *err) {
         return pd_fail(err, PD_ECONF,
                        "there is no workspace: give job_dispatch_package (a folder or tar archive "
                        "on this machine) or job_workspace (a folder on the nodes)");
-    if (o->data_copies > 1 && (j->c.hosts.n < 2 || o->data_layout == PD_DATA_LOCAL))
+    if (o->data_copies > 1 && (j->c.hosts.n < 2 || o->data_layout != PD_DATA_DISPATCHED))
         return pd_fail(
             err, PD_ECONF, "%s: data_copies = 2 needs %s", option_source(o, "data_copies"),
             j->c.hosts.n < 2 ? "a second node to keep the copies: add a host"
-                             : "data files that paddlectl sends: not data_layout = local");
+                             : "data files that paddlectl sends: data_layout = dispatched");
     return check_roles(j, err);
 }
 

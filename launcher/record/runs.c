@@ -218,7 +218,7 @@ static int load(struct runs *out, const char *outputs, int without_metrics, stru
         if (*e->d_name != '.' && strcmp(e->d_name, "latest")) /* a link to one of them */
             rc = add(&l, e->d_name, err);
     closedir(d);
-    if (!rc && l.n_read > UNINDEXED_MAX)
+    if (!rc && !without_metrics && l.n_read > UNINDEXED_MAX)
         write_index(&l);
     runs_index_release(&l.old);
     runs_index_release(&l.next);

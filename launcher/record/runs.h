@@ -38,7 +38,7 @@ struct runs {
 /* Finds all records below `outputs`, the newest first. No folder, no runs. */
 int runs_load(struct runs *out, const char *outputs, struct pd_err *err);
 /* The same without figures of events, which a record that is being written has only in its
- * metrics.jsonl. The time does not grow with the length of this file. */
+ * metrics.jsonl. The time does not grow with the length of this file. It writes no index. */
 int runs_list(struct runs *out, const char *outputs, struct pd_err *err);
 void runs_release(struct runs *r);
 /* The run whose id is `want`, or the only one whose id ends with it or whose name it is; "latest":

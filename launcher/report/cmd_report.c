@@ -69,8 +69,11 @@ static int add_newest(struct report_cmd *p, const struct runs *all, struct pd_er
 static void print_notes(const json_t *notes, const char *job) {
     const json_t *note;
     size_t i;
-    json_array_foreach (notes, i, note)
-        fprintf(stderr, "paddlectl: %s%s%s\n", job, *job ? ": " : "", json_string_value(note));
+    char text[700];
+    json_array_foreach (notes, i, note) {
+        snprintf(text, sizeof text, "%s", json_string_value(note));
+        fprintf(stderr, "paddlectl: %s%s%s\n", job, *job ? ": " : "", pd_make_printable(text));
+    }
 }
 
 static int write_page(struct report_cmd *p, struct pd_err *err) {
@@ -92,7 +95,7 @@ static int write_page(struct report_cmd *p, struct pd_err *err) {
                              (json_int_t)(pd_wall_us() / 1000), "jobs", jobs, "notes", p->notes);
     char *text = data ? report_data_text(data) : NULL;
     if (!rc)
-        rc = text ? report_page(&page, text, err) : pd_oom(err, "the report");
+        rc = text ? report_page(&page, text, 0, err) : pd_oom(err, "the report");
     if (!rc)
         rc = pd_write_file_quick(p->out, page.data, page.len, 0644, err);
     print_notes(rc ? NULL : p->notes, "");

@@ -542,6 +542,7 @@ function show() {
     notes.splice(NOTES, notes.length, notes.length - NOTES + " further notes are not shown.");
   $("notes").replaceChildren(...notes.map((n) => element("p", { class: "note" }, n)));
   $("none").hidden = jobs.length > 0;
+  $("none").textContent = data.notes.length ? "No run could be read." : "There is no run yet.";
   document.querySelector("main").hidden = !jobs.length;
   $("job").replaceChildren(
     ...jobs.map((j, i) => element("option", { value: i, "data-run": j.job }, label(j))),
@@ -560,24 +561,25 @@ function show() {
 function follow(ms) {
   setTimeout(async () => {
     let next = ms;
+    let text = null;
     try {
       const answer = await fetch("data", { cache: "no-cache" });
-      if (!answer.ok) throw new Error(answer.statusText);
       next = +answer.headers.get("x-next-ms") || ms;
-      const text = await answer.text();
-      if (text !== follow.text) {
-        load(JSON.parse(text));
-        show();
-      }
-      follow.text = text;
-      $("live").textContent = "live";
-      $("live").className = "good";
-      document.documentElement.setAttribute("data-live", ++follow.n);
+      if (answer.ok) text = await answer.text();
     } catch (e) {
-      $("live").textContent = "paddlectl dashboard does not answer: these are the last figures";
-      $("live").className = "bad";
+      text = null; // no server
     }
     follow(next);
+    $("live").textContent =
+      text === null ? "paddlectl dashboard does not answer: these are the last figures" : "live";
+    $("live").className = text === null ? "bad" : "good";
+    if (text === null) return;
+    if (text !== follow.text) {
+      load(JSON.parse(text));
+      show();
+    }
+    follow.text = text;
+    document.documentElement.setAttribute("data-live", ++follow.n);
   }, ms);
 }
 follow.n = 0;

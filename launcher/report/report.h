@@ -22,6 +22,8 @@ struct report_many {
     char lost_key[128]; /* the first such key */
 };
 
+/* The length of `s`, or of its first whole characters in at most `max` bytes. */
+size_t report_cut(const char *s, size_t max);
 /* 1: the event's numbers are a series: progress, pass, test. */
 int report_is_series(const char *ev);
 /* A point of a series stands for one event or for several events in a row. It has the mean of
@@ -55,9 +57,9 @@ struct report_job {
     json_t *graph; /* the network, or NULL */
     json_int_t first_ms;
     uint64_t n_events;
-    size_t n_marks;
-    struct record_place place; /* metrics.jsonl has been read until here */
-    struct timespec run_time;  /* of run.json as it has been read */
+    size_t n_marks, n_lost, n_restarts; /* events that are no series; hosts; restarts */
+    struct record_place place;          /* metrics.jsonl has been read until here */
+    struct timespec run_time;           /* of run.json as it has been read */
     int no_memory;
 };
 
@@ -80,5 +82,5 @@ int report_settings(json_t *into, const char *dir, const json_t *run, struct pd_
  * with few digits. `live`: the page asks for "data" again. NULL: no memory; the caller frees the
  * text. */
 char *report_data_text(const json_t *data);
-/* Appends the page with this data in it. */
-int report_page(struct pd_buf *out, const char *data, struct pd_err *err);
+/* Appends the page with this data in it. is_live: it may ask its server for more. */
+int report_page(struct pd_buf *out, const char *data, int is_live, struct pd_err *err);

@@ -60,22 +60,33 @@ static void shorten_run(json_t *run) {
 /* --- metrics.jsonl --- */
 
 /* At most TEXT_MAX bytes, whole characters. */
-static json_t *short_text(const char *s) {
-    size_t n = strlen(s);
-    if (n <= TEXT_MAX)
-        return json_string(s);
-    for (n = TEXT_MAX; n && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
-        ;
-    return json_stringn(s, n);
+static json_t *short_text(const char *s) { return json_stringn(s, report_cut(s, TEXT_MAX)); }
+
+/* As isBad in page.js. */
+static int is_failure(const json_t *event) {
+    const char *ev = pd_json_text(event, "ev"), *state = pd_json_text(event, "state");
+    return !strcmp(ev, "lost") || !strcmp(ev, "failed") ||
+           (!strcmp(ev, "state") &&
+            (pd_starts_with(state, "failed") || pd_starts_with(state, "lost") ||
+             pd_starts_with(state, "restart")));
 }
 
 static void add_mark(struct report_job *j, const json_t *event) {
     static const char *const keys[] = {"t",    "ev",     "state", "text", "path", "host",
                                        "from", "reason", "node",  "role", "rank"};
-    if (++j->n_marks > MARKS_MAX)
-        return;
+    const char *ev = pd_json_text(event, "ev");
+    j->n_lost += !strcmp(ev, "lost");
+    j->n_restarts +=
+        !strcmp(ev, "state") && pd_starts_with(pd_json_text(event, "state"), "restart");
+    size_t i = 0;
+    if (++j->n_marks > MARKS_MAX) { /* the oldest one gives way, if it is no failure */
+        while (i < MARKS_MAX && is_failure(json_array_get(j->marks, i)))
+            i++;
+        if (json_array_remove(j->marks, i))
+            return;
+    }
     json_t *o = json_object();
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         json_t *v = json_object_get(event, keys[i]);
         if (json_is_string(v) && *json_string_value(v))
             json_object_set_new(o, keys[i], short_text(json_string_value(v)));
@@ -189,7 +200,8 @@ static json_t *notes_of(const struct report_job *j) {
     const struct report_many *m = &j->many;
     if (j->n_marks > MARKS_MAX)
         json_array_append_new(
-            notes, json_sprintf("the first %d of %zu events are shown", MARKS_MAX, j->n_marks));
+            notes, json_sprintf("%zu of %zu events are shown: failures, and the last of the others",
+                                json_array_size(j->marks), j->n_marks));
     if (m->n_lost_events)
         json_array_append_new(
             notes,
@@ -211,7 +223,7 @@ json_t *report_job_json(const struct report_job *j, const char *state, struct re
         started > 0 && (!j->first_ms || started < j->first_ms) ? started : j->first_ms;
     const char *slash = strrchr(j->dir, '/');
     json_t *notes = notes_of(j);
-    json_t *out = json_pack("{s:O, s:O, s:s, s:s, s:I, s:o*, s:O, s:O*, s:o}", "run", j->run,
+    json_t *out = json_pack("{s:O, s:O, s:s, s:s, s:I, s:o, s:O, s:O*, s:o}", "run", j->run,
                             "settings", j->settings, "job", slash ? slash + 1 : j->dir, "state",
                             state ? state : pd_json_text(j->run, "state"), "t0", t0, "series",
                             report_series_json(&j->many, t0, max), "marks", j->marks, "graph",

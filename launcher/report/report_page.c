@@ -44,12 +44,12 @@ char *report_data_text(const json_t *data) {
     return json_dumps(data, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(5));
 }
 
-int report_page(struct pd_buf *out, const char *json, struct pd_err *err) {
+int report_page(struct pd_buf *out, const char *json, int is_live, struct pd_err *err) {
     put_text(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                  "img-src data:; connect-src 'self'; style-src 'unsafe-inline'; script-src "
-                  "'unsafe-inline'\">\n"
-                  "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+                  "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'");
+    put_text(out, is_live ? "; connect-src 'self'" : "");
+    put_text(out, "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
                   "<meta name=\"color-scheme\" content=\"light dark\">\n"
                   "<link rel=\"icon\" href=\"data:,\">\n"
                   "<title>paddlectl report</title>\n<style>\n");

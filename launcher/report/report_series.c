@@ -26,6 +26,14 @@ int report_is_series(const char *ev) {
     return !strcmp(ev, "progress") || !strcmp(ev, "pass") || !strcmp(ev, "test");
 }
 
+size_t report_cut(const char *s, size_t max) {
+    size_t n = strnlen(s, max + 1);
+    if (n > max)
+        for (n = max; n && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
+            ;
+    return n;
+}
+
 static struct report_series *series_of(struct report_many *m, const json_t *event) {
     const char *ev = pd_json_text(event, "ev");
     const json_int_t rank = json_integer_value(json_object_get(event, "rank"));
@@ -66,7 +74,7 @@ static struct column *column_of(struct report_series *s, const char *key) {
 static void add_number(struct report_many *m, struct report_series *s, const char *key, double v) {
     struct column *c = isfinite(v) ? column_of(s, key) : NULL;
     if (!c && isfinite(v) && !m->n_lost_values++)
-        pd_fmt(m->lost_key, sizeof m->lost_key, "%.120s", key);
+        pd_fmt(m->lost_key, sizeof m->lost_key, "%.*s", (int)report_cut(key, 120), key);
     if (!c)
         return;
     c->sum += v;
@@ -144,7 +152,8 @@ int report_series_add(struct report_many *m, const json_t *event) {
     if (!s)
         return m->n >= SERIES_MAX ? 0 : PD_ENOMEM;
     s->node = json_integer_value(json_object_get(event, "node"));
-    pd_fmt(s->host, sizeof s->host, "%.120s", pd_json_text(event, "host"));
+    const char *host = pd_json_text(event, "host");
+    pd_fmt(s->host, sizeof s->host, "%.*s", (int)report_cut(host, 120), host);
     json_object_foreach (event_members, key, v) {
         int skip = 0;
         for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++)

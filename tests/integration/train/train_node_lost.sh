@@ -234,7 +234,7 @@ same apart/latest "$topology"
 [ "$(ls node1/JOB*/workspace/train node2/JOB*/workspace/train | grep -c part-)" = 6 ] || die "data: $(ls node[12]/JOB*/workspace/train)"
 clear_nodes
 
-# --- only node 0 had the files of its trainer, and nobody else has them: that is said (data/data_copies.sh: without data_copies = 1)
+# --- only node 0 had the files of its trainer, and no other node has them: the message names file and node (with copies: data/data_copies.sh)
 elected gone 0 --max_restarts=1
 "$ctl" attach --conf=conf.ini "$JOB" >attach.log 2>&1
 [ $? = 1 ] || die "it went on without data: $(grep -v Batch attach.log)"

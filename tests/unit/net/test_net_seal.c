@@ -291,9 +291,9 @@ static void run(struct world *w, enum deed deed, int is_down, size_t at, unsigne
     const struct side *hit = is_down ? &w->a : &w->s;
     while (!w->a.closed || (w->s.opened && !w->s.closed)) {
         uv_run(&w->loop, UV_RUN_ONCE);
-        /* The other end may wait for the rest of a record. Before the deed, the closed end's last
-         * bytes may still be on their way. */
-        if (w->m.done && hit->closed)
+        /* The other end may wait for the rest of a record. The last bytes of an end that has
+         * closed without an error may still be on their way. */
+        if (w->m.done && hit->closed && hit->why.code)
             middle_stop(&w->m);
     }
     net_listener_close(w->listener, NULL, NULL);

@@ -285,8 +285,8 @@ static void a_page_has_texts_as_data(void **state) {
     json_t *a = json_pack("{s:s}", "text", "name"),
            *b = json_pack("{s:s}", "text", "</script><script>x()</script><!-- <b>\xe2\x80\xa8 ");
     char *text_a = report_data_text(a), *text_b = report_data_text(b);
-    assert_int_equal(report_page(&plain, text_a, &err), 0);
-    assert_int_equal(report_page(&odd, text_b, &err), 0);
+    assert_int_equal(report_page(&plain, text_a, 0, &err), 0);
+    assert_int_equal(report_page(&odd, text_b, 1, &err), 0);
     free(text_a);
     free(text_b);
     static const char *const tags[] = {"<script", "</script", "<!--", "<b>"};
@@ -296,6 +296,8 @@ static void a_page_has_texts_as_data(void **state) {
     assert_int_equal(count((char *)odd.data, odd.len, "\\u003c/script>\\u003cscript>x()"), 1);
     assert_int_equal(count((char *)plain.data, plain.len, "sourceMappingURL"), 0);
     assert_int_equal(count((char *)plain.data, plain.len, "<script src"), 0);
+    assert_int_equal(count((char *)plain.data, plain.len, "connect-src"), 0); /* a live page asks */
+    assert_int_equal(count((char *)odd.data, odd.len, "connect-src 'self'"), 1);
     assert_in_range(plain.len, 140000, 250000); /* the library, without data */
     json_decref(a);
     json_decref(b);

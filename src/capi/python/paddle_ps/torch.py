@@ -75,12 +75,12 @@ class Embedding(torch.nn.Module):
             self._client.push_rows(self._table, ids.numpy(), (grads * factor).numpy())
 
     def extra_repr(self) -> str:
-        """What print(model) shows of this module."""
+        """The text in print(model)."""
         return "%d" % self.embedding_dim
 
 
 def default_attributes(name: str, parameter: torch.nn.Parameter) -> Attributes:
-    """What a parameter begins with, if Optimizer is not told.
+    """The first values of a parameter, unless Optimizer gets others.
 
     A parameter whose values are all equal keeps them: the zeros of a bias, the ones of a LayerNorm, a
     scalar. The trainers would draw different random values, so the servers draw them: a weight of two
