@@ -12,7 +12,16 @@ ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
 line() { echo "bench $1 ratio $2 target $3 peer \"$4\" ours $5 theirs $6"; } # NAME RATIO TARGET PEER OURS THEIRS
 
 # A port that nobody has, for a peer that can't look for one.
-free_port() { /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# Not of the range from which the kernel takes ports for connections: such a port may be taken again
+# before its program listens.
+free_port() { /usr/bin/python3 -c 'import random, socket
+while True:
+    s, port = socket.socket(), random.randrange(12000, 30000)
+    try:
+        print(s.bind(("127.0.0.1", port)) or port)
+        break
+    except OSError:
+        pass'; }
 
 # Two network namespaces with a link of their own, $NS-a (10.88.0.1) and $NS-b (10.88.0.2), each with
 # eth0; BENCH_LINK (place.h) names them. Where the machine allows none: 1, and the reason in $NO_LINK.
