@@ -292,12 +292,13 @@ function rates(job, key) {
   });
 }
 
-function tables(job) {
+// The columns "BEGIN.NAME" of the ends of passes.
+function named(job, begin, name) {
   const pass = chief(job, "pass");
   return Object.keys(pass ? pass.cols : {})
-    .filter((key) => key.startsWith("rows."))
+    .filter((key) => key.startsWith(begin))
     .map((key, i) => ({
-      name: key.slice(5),
+      name: name(key.slice(begin.length)),
       color: color(i),
       dashed: i >= 8,
       points: pairs(pass, seconds, key),
@@ -364,10 +365,19 @@ function drawInside() {
     from0: true,
   });
   add({
+    id: "server-memory",
+    title: "Memory of servers",
+    text: "The most that each parameter server has used until then.",
+    lines: named(job, "server_memory.", (rank) => "server " + rank),
+    y: bytes,
+    from0: true,
+    empty: "No memory of servers is recorded in this run.",
+  });
+  add({
     id: "tables",
     title: "Table growth",
     text: "Rows of each table, on all servers.",
-    lines: tables(job),
+    lines: named(job, "rows.", (name) => name),
     y: plain,
     from0: true,
     empty: "No growth of tables is recorded in this run.",

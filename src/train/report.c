@@ -217,33 +217,56 @@ static void put_metrics(const struct nn_eval *eval, const char *before, char *ou
     }
 }
 
-enum { ROWS_TEXT = 600 };
+enum { MEMBERS_TEXT = 600 };
 
-/* ,"rows":{"emb.w":30512}; whole members only, as many as there is room for. */
-static void put_rows(const struct ps_client *c, char out[ROWS_TEXT]) {
+/* An object of numbers; whole members only, as many as there is room for. */
+struct members {
+    char text[MEMBERS_TEXT];
+    size_t n;
+};
+
+static void put_member(struct members *m, const char *object, const char *name, uint64_t value) {
+    const size_t room = MEMBERS_TEXT - 1 - m->n; /* for the last brace */
+    char begin[40] = ",";
+    if (!m->n)
+        snprintf(begin, sizeof begin, ",\"%s\":{", object);
+    const int more =
+        snprintf(m->text + m->n, room, "%s\"%s\":%llu", begin, name, (unsigned long long)value);
+    if (more > 0 && (size_t)more < room)
+        m->n += (size_t)more;
+    m->text[m->n] = 0;
+}
+
+static const char *end_members(struct members *m) {
+    if (m->n)
+        memcpy(m->text + m->n, "}", 2);
+    return m->text;
+}
+
+/* ,"rows":{"emb.w":30512} */
+static void put_rows(const struct ps_client *c, struct members *m) {
     uint64_t rows;
-    size_t n = 0;
     const char *name;
-    *out = 0;
-    for (uint32_t i = 0; (name = ps_pass_rows(c, i, &rows)); i++) {
-        const size_t room = ROWS_TEXT - 1 - n; /* for the last brace */
-        const size_t more =
-            (size_t)snprintf(out + n, room, "%s\"%s\":%llu", n ? "," : ",\"rows\":{", name,
-                             (unsigned long long)rows);
-        if (more >= room)
-            break;
-        n += more;
-    }
-    if (n)
-        memcpy(out + n, "}", 2);
-    else
-        *out = 0;
+    for (uint32_t i = 0; (name = ps_pass_rows(c, i, &rows)); i++)
+        put_member(m, "rows", name, rows);
+}
+
+/* ,"server_memory":{"0":83886080}, by the ranks of the servers */
+static void put_server_memory(const struct ps_client *c, struct members *m) {
+    uint64_t bytes;
+    char rank[16];
+    for (uint32_t i = 0; !ps_pass_memory(c, i, &bytes); i++)
+        if (bytes) {
+            snprintf(rank, sizeof rank, "%u", i);
+            put_member(m, "server_memory", rank, bytes);
+        }
 }
 
 /* The event "pass": trainer 0 has the figures of the job, each trainer its own. */
 static void write_pass(const struct train_report *r, const struct nn_eval *eval, int cut) {
     char job[200] = "", cost[40] = "", metrics[sizeof r->test_metrics] = "", bytes[100] = "",
-         parts[PARTS_TEXT], rows[ROWS_TEXT] = "";
+         parts[PARTS_TEXT];
+    struct members rows = {0}, memory = {0};
     struct ps_client_stats st = {0};
     if (r->event_fd < 0)
         return;
@@ -259,17 +282,20 @@ static void write_pass(const struct train_report *r, const struct nn_eval *eval,
         if (r->samples && isfinite(r->cost))
             snprintf(cost, sizeof cost, ",\"cost\":%.6g", r->cost / (double)r->samples);
         put_metrics(eval, "", metrics, sizeof metrics);
-        if (r->client)
-            put_rows(r->client, rows);
+        if (r->client) {
+            put_rows(r->client, &rows);
+            put_server_memory(r->client, &memory);
+        }
     }
     put_parts(r->pass_part_ns, 1e9, parts);
     put_event(r, "pass",
               "\"pass\":%llu,\"num_passes\":%llu,\"complete\":%s,\"seconds\":%.3f,\"waited\":%.3f,"
-              "\"peak_memory\":%llu%s%s%s%s%s%s%s%s",
+              "\"peak_memory\":%llu%s%s%s%s%s%s%s%s%s",
               (unsigned long long)r->pass, (unsigned long long)r->n_passes, cut ? "false" : "true",
               train_report_seconds(r), (double)r->pass_waited_ns * 1e-9,
               (unsigned long long)pd_peak_memory(), parts, bytes, job, cost,
-              *metrics ? ",\"metrics\":{" : "", metrics, *metrics ? "}" : "", rows);
+              *metrics ? ",\"metrics\":{" : "", metrics, *metrics ? "}" : "", end_members(&rows),
+              end_members(&memory));
 }
 
 void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t samples,

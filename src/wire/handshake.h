@@ -18,7 +18,7 @@
 
 /* WIRE_VERSION is that of the connections between the processes of a job. All of them come from one
  * paddlectl. WIRE_CLIENT_VERSION (client_bodies.h) is that of paddlectl and an agent. */
-enum { WIRE_VERSION = 5, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
+enum { WIRE_VERSION = 6, WIRE_KEY_BYTES = 32, WIRE_NONCE_BYTES = 32, WIRE_GREETING_MAX = 2048 };
 
 enum wire_role {
     WIRE_ROLE_NONE,

@@ -251,6 +251,9 @@ const struct ps_dropped *ps_pass_dropped(const struct ps_client *c);
 /* The rows of a table, in all server threads, when that pass ended; returns the table's name. NULL:
  * there is no such table, or not all threads have told. */
 const char *ps_pass_rows(const struct ps_client *c, uint32_t table, uint64_t *rows);
+/* The most resident memory of a server process until that pass ended; 0 bytes: it has not told. -1:
+ * there is no such server. */
+int ps_pass_memory(const struct ps_client *c, uint32_t server, uint64_t *bytes);
 
 /* BLOCKS. Sets v[i] to the sum over ALL trainers, in stream order. Every trainer must call it
  * equally often. Do not call it between the steps of a pass, where trainers have different numbers

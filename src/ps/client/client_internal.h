@@ -78,6 +78,7 @@ struct server {
     int greeted;
     struct server_link **links; /* dense threads, then sparse; the first is known from the start */
     uint32_t n_dense, n_sparse, n_links;
+    uint64_t pass_memory; /* of the answers to the end of the last pass; 0: not told */
 };
 
 struct answer {

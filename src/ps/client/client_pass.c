@@ -32,6 +32,8 @@ static int done_pass(struct ps_client *c, struct pending_request *r, const struc
     for (uint32_t i = 0; i < m.n_tables; i++)
         c->pass_rows[i] += pd_get_u64(&rows);
     c->pass_rows_of += m.n_tables > 0;
+    uint64_t *memory = &c->servers[a->link->server].pass_memory;
+    *memory = m.memory > *memory ? m.memory : *memory;
     c->pass_dropped.given += m.given;
     c->pass_dropped.dropped += m.dropped;
     a->link->applied = m.step;
@@ -47,6 +49,8 @@ int ps_pass_end(struct ps_client *c) {
         return client_fail(c, PD_ENOMEM, "out of memory for the end of a pass");
     for (uint32_t i = 0; i < c->decl.n_sparse; i++)
         c->pass_rows[i] = 0;
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        c->servers[i].pass_memory = 0;
     c->pass_answers = c->pass_rows_of = 0;
     c->pass_dropped = (struct ps_dropped){0};
     for (uint32_t i = 0; i < c->n_links && !c->err.code; i++) {
@@ -78,6 +82,13 @@ const char *ps_pass_rows(const struct ps_client *c, uint32_t table, uint64_t *ro
         return NULL;
     *rows = c->pass_rows[table];
     return c->decl.sparse[table].name;
+}
+
+int ps_pass_memory(const struct ps_client *c, uint32_t server, uint64_t *bytes) {
+    if (server >= c->n_servers || c->shard) /* a local server is this process */
+        return -1;
+    *bytes = c->servers[server].pass_memory;
+    return 0;
 }
 
 /* --- files of the pass --- */

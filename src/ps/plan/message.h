@@ -261,6 +261,7 @@ struct ps_segment_head {
     F(u64, pass, PS_ANY64)    /* number of passes ended */                          \
     F(u64, given, PS_ANY64)   /* contributions to this thread, without a barrier */ \
     F(u64, dropped, PS_ANY64) /* contributions dropped as too old */                \
+    F(u64, memory, PS_ANY64)  /* most resident memory of the server until now */    \
     F(u32, n_tables, PS_PARAMS_MAX)                                                 \
     F(u64_bytes, rows, n_tables) /* rows of each table in this thread */
 

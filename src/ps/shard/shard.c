@@ -2,6 +2,8 @@
 /* shard.c - members, the barrier and the messages around it. See shard.h. */
 #include "ps/shard/shard_internal.h"
 
+#include "base/memory_use.h"
+
 enum { ANSWER_ROOM = 1024 /* every answer of a fixed size fits */ };
 
 int ps_shard_new(struct ps_shard **out, const struct ps_shard_opts *opts,
@@ -282,6 +284,7 @@ static void end_pass(struct ps_shard *s) {
                                             .pass = s->barrier.pass,
                                             .given = s->barrier.pass_given,
                                             .dropped = s->barrier.pass_lagged,
+                                            .memory = pd_peak_memory(),
                                             .n_tables = rows.failed ? 0 : s->params.decl.n_sparse,
                                             .rows = rows.data};
     struct ps_body b = shard_body(s);

@@ -49,6 +49,7 @@ assert [e["pass"] for e in passes] == [0, 1, 2] and all(e["complete"] for e in p
 assert all(e["peak_memory"] > 1e6 and e["sent"] > 0 and e["received"] > 0 and e["seconds"] > 0 for e in passes)
 assert {e["node"] for e in events if e["ev"] == "pass"} == {0, 1}
 assert all(0 < e["rows"]["e.w"] <= 300 for e in passes) # the vocabulary
+assert all(sorted(e["server_memory"]) == ["0", "1"] and min(e["server_memory"].values()) > 1e6 for e in passes)
 parts = [sum(e[k] for k in ("waited", "read", "forward", "backward", "push", "pull")) / e["seconds"] for e in passes]
 assert all(0.1 < p < 1.05 for p in parts), parts
 model, = [e for e in events if e["ev"] == "model"]
