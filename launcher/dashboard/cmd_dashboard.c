@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_dashboard.c - paddlectl dashboard: runs as a page that stays up to date. */
-#include <signal.h>
 #include <sodium.h>
 
 #include "launcher/cmd/cmd.h"

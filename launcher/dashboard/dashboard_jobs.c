@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dashboard_jobs.c - the runs that the dashboard shows; see dashboard.h. */
-#include <time.h>
-
 #include "base/version.h"
 #include "launcher/dashboard/dashboard.h"
 #include "launcher/record/runs.h"
