@@ -92,9 +92,13 @@ static int keep_all(struct kept_files *k, const struct scan *s, struct pd_err *e
         if (item.type == MANIFEST_FILE && item.size <= RECORD_FILE_MAX &&
             k->bytes + item.size <= RECORD_FILES_MAX) {
             k->bytes += item.size;
-            rc = scan_item_read(s, i, k->buf, (size_t)item.size, err);
-            if (!rc)
-                rc = keep_contents(k, (size_t)item.size, id, err);
+            /* The user may write the next version already: then the file is listed only. */
+            struct pd_err why = {0};
+            rc = scan_item_read(s, i, k->buf, (size_t)item.size, &why);
+            if (rc == PD_EDATA || rc == PD_ENOENT || (!rc && scan_item_has_changed(s, i)))
+                rc = 0;
+            else
+                rc = rc ? pd_err_copy(err, &why) : keep_contents(k, (size_t)item.size, id, err);
         }
         if (!rc && put_entry(&k->lines, &item, id))
             k->is_unlisted = 1;

@@ -122,6 +122,8 @@ struct scan_item {
 size_t scan_n_items(const struct scan *s);
 /* Reads the first n bytes of a file as they are now. PD_EDATA: the file is shorter. */
 int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_err *err);
+/* 1: the file has been written since it was listed: what scan_item_read reads may be new. */
+int scan_item_has_changed(const struct scan *s, size_t i);
 void scan_item(const struct scan *s, size_t i, struct scan_item *out);
 /* The pieces of item i, a file: file_pieces.h. PD_EDATA: the file shares an object with others (see
  * SCAN_ALONE), or has too many pieces. */

@@ -23,10 +23,21 @@ int scan_item_read(const struct scan *s, size_t i, void *p, size_t n, struct pd_
                           : rc;
 }
 
+/* 0: a file on disk has other times than the scan saw. */
+static int has_its_time(const struct scan *s, const struct scan_entry *e) {
+    struct stat st;
+    return !scan_on_disk(s, e) ||
+           (!fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) &&
+            st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec == e->mtime_ns);
+}
+
+int scan_item_has_changed(const struct scan *s, size_t i) {
+    return !has_its_time(s, &s->entries[i]);
+}
+
 /* Reads a bundle. *bad: the file to blame if the bytes are not those that were hashed. */
 static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_t *buf,
                        const struct scan_entry **bad, struct pd_err *err) {
-    struct stat st;
     int rc = 0;
     *bad = &s->entries[s->members[o->off]];
     for (uint32_t at = 0, i = 0; at < o->raw_len && !rc; i++) {
@@ -40,9 +51,7 @@ static int read_bundle(const struct scan *s, const struct scan_object *o, uint8_
             return PD_EDATA;
         }
         rc = read_part(s, e, 0, buf + at, (size_t)e->size, err);
-        if (rc || (scan_on_disk(s, e) &&
-                   (fstatat(s->fd, scan_name(s, e->path), &st, AT_SYMLINK_NOFOLLOW) ||
-                    st.st_mtim.tv_sec * INT64_C(1000000000) + st.st_mtim.tv_nsec != e->mtime_ns)))
+        if (rc || !has_its_time(s, e))
             *bad = e;
         at += (uint32_t)e->size;
     }
