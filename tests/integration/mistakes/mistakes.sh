@@ -290,7 +290,7 @@ row copies_of_one 2 "--checkpoint_copies: checkpoint_copies = 2 needs a second p
     "give --pservers=2 or more" "ctl run --checkpoint_copies=2 --pservers=1"
 row data_of_one 2 "--data_copies: data_copies = 2 needs a second node to keep the copies" "add a host" \
     "ctl run --data_copies=2 --hosts=local"
-row data_local 2 "--data_copies: data_copies = 2 needs data files that paddlectl sends" "data_layout = local" \
+row data_local 2 "--data_copies: data_copies = 2 needs data files that paddlectl sends" "data_layout = dispatched" \
     "ctl run --data_copies=2 --data_layout=local"
 
 # --- a job that fails: the first failed process, its last words, its logs
