@@ -134,14 +134,14 @@ gone "stop from elsewhere"
 # --- detached: status, logs, fetch; the same name again: its pods are used, and stay
 expect 0 x run --detach --run_name=kept --num_passes=150
 has "the pods stay: run_name = kept"
-wait_for 60 "the detached job's end" eval 'x ps | grep -q done'
+wait_for 120 "the detached job's end" eval 'x ps | grep -q done'
 mkfifo never
 exec 7<>never
 for s in INT TERM HUP; do # while paddlectl reads its input
     start reader "$ctl" exec --conf=conf.ini --stdin=never cat 7<&-
     wait_for 30 "exec reads its input" eval 'ls -l /proc/$PID/fd | grep -q never'
     kill -$s "$PID"
-    wait_for 10 "$s ends exec" eval '! kill -0 $PID'
+    wait_for 60 "$s ends exec" eval '! kill -0 $PID'
     wait "$PID"
     status=$?
     [ $status = $((128 + $(kill -l $s))) ] || die "$s: exit status $status: $(cat reader.log)"
@@ -162,7 +162,7 @@ has "you have pods of other runs, too: kept"
 expect 0 x run --detach --run_name=second --num_passes=150
 expect 2 x ps
 has "there are 2 runs: choose with --run_name (kept, second)"
-wait_for 60 "the detached job's end" eval 'x ps --run_name=second | grep -q done'
+wait_for 120 "the detached job's end" eval 'x ps --run_name=second | grep -q done'
 echo exec >"$KUBE_STATE/refuse"
 expect 3 x clean --run_name=kept
 has "the pods stay, since a job may run there; delete them:"

@@ -9,7 +9,7 @@ expect 0 inside "$ctl" exec --conf=conf.ini 'echo "$(nproc) CPU"; grep -q slurm 
 has "1 CPU"
 has "in a group"
 none_left
-expect 0 "$ctl" run --conf=conf.ini --nodes=3 --trainer_count=auto --slurm.options=--mem=200M
+expect 0 "$ctl" run --conf=conf.ini --nodes=3 --trainer_count=auto --slurm.options=--mem=400M
 has "3 nodes"
 none_left
 expect 1 timeout 120 "$ctl" run --conf=conf.ini --nodes=3 --set layer.e.size=100000 --slurm.options=--mem=60M
@@ -19,7 +19,7 @@ printf '#!/bin/sh\nexec sleep 306.%s\n' $$ >ws/wait.sh
 chmod +x ws/wait.sh
 for signal in INT KILL; do
     start run "$ctl" run --conf=conf.ini --nodes=3 --trainer_command=./wait.sh --attach_lease=5 \
-        --slurm.options=--mem=200M
+        --slurm.options=--mem=400M
     wait_for 60 "three trainers" eval '[ "$(pgrep -fc "^sleep 306.$$")" = 3 ]'
     kill -$signal "$PID"
     wait "$PID" 2>/dev/null
