@@ -126,7 +126,7 @@ static double pass_of(const struct curves *c, const json_t *event, int kind) {
     return json_number_value(pass) + (kind == PROGRESS ? json_number_value(part) : 1);
 }
 
-static void take_event(void *arg, json_t *event) {
+static void add_event(void *arg, json_t *event) {
     struct curves *c = arg;
     const char *ev = json_string_value(json_object_get(event, "ev"));
     const double t = (double)json_integer_value(json_object_get(event, "t"));
@@ -153,7 +153,7 @@ int curves_read(struct curves *c, int *more, struct pd_err *err) {
     const int again = record_changed(c->dir, &c->place);
     if (again)
         clear(c);
-    const int rc = record_read_more(c->dir, &c->place, take_event, c, &why);
+    const int rc = record_read_more(c->dir, &c->place, add_event, c, &why);
     *more = again || before.at != c->place.at;
     return c->no_memory            ? pd_oom(err, "curves")
            : rc && rc != PD_ENOENT ? pd_err_copy(err, &why)

@@ -26,9 +26,10 @@ void cmd_sweep_draw(const struct sweep_keys *k, uint64_t seed, size_t n, size_t 
 /* "key=value" of key i in a combination. */
 int cmd_sweep_setting(const struct sweep_keys *k, size_t combination, size_t i, char *out,
                       size_t cap);
-/* Successive halving: Jamieson and Talwalkar 2016, "Successive Halving Algorithm"; here as Li et
- * al. 2018, section 3.1, with eta = 2. Round k of n_rounds has the better half of the trials of
- * round k - 1, rounded down, and trains each twice as far. The last round trains to `passes`. */
+/* Successive halving: Jamieson and Talwalkar 2016, "Non-stochastic Best Arm Identification and
+ * Hyperparameter Optimization"; here as Li et al. 2018, "Hyperband", section 3.1, with eta = 2.
+ * Round k of n_rounds has the better half of the trials of round k - 1, rounded down, and trains
+ * each twice as far. The last round trains to `passes`. */
 size_t cmd_sweep_rounds(size_t n_trials, int64_t passes);
 /* The passes at the end of a round. */
 int64_t cmd_sweep_round_passes(size_t round, size_t n_rounds, int64_t passes);

@@ -59,9 +59,16 @@ static size_t look_at_all(struct sweep *s, struct pd_err *err) {
 /* Takes the result of an earlier call. A trial that still runs, because `paddlectl sweep` was
  * killed, is waited for. */
 static int reload(struct sweep *s, struct trial *t, struct pd_err *err) {
-    int goes_on;
-    while ((goes_on = sweep_trial_goes_on(s, t)) && !s->is_interrupted)
+    int goes_on = sweep_trial_goes_on(s, t);
+    if (goes_on)
+        fprintf(stderr,
+                "paddlectl: trial %lld of an earlier call, or a command that it started, still "
+                "runs: waiting for its end\n",
+                (long long)t->number);
+    while (goes_on && !s->is_interrupted) {
         wait_for_signals(s);
+        goes_on = sweep_trial_goes_on(s, t);
+    }
     return goes_on || !*t->state ? 0 : sweep_trial_reload(s, t, err);
 }
 

@@ -217,10 +217,12 @@ static void print_last_line(const struct sweep *s, const struct trial *t) {
 static void set_result(struct sweep *s, struct trial *t, int has_run) {
     json_t *run = NULL;
     int more;
+    const char *state = "";
     if (*t->dir && !record_read_run(t->dir, &run, NULL))
-        pd_fmt(t->state, sizeof t->state, "%.15s", pd_json_text(run, "state"));
-    else
-        pd_fmt(t->state, sizeof t->state, "%s", s->is_interrupted ? "stopped" : "failed");
+        state = pd_json_text(run, "state");
+    if (!*state || !strcmp(state, "running")) /* its process was killed before the record's end */
+        state = s->is_interrupted ? "stopped" : "failed";
+    pd_fmt(t->state, sizeof t->state, "%.15s", state);
     json_decref(run);
     if (t->curves)
         curves_read(t->curves, &more, NULL);

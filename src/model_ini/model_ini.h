@@ -122,6 +122,9 @@ struct model_ini {
 int model_ini_read(struct model_ini **out, const char *path, const char *text, struct pd_err *err);
 void model_ini_free(struct model_ini *m);
 
+/* The path of vocabulary_file, which is relative to the folder of the file. PD_ECONF: too long. */
+int model_ini_vocabulary_path(const struct model_ini *m, char path[PATH_MAX], struct pd_err *err);
+
 /* Row i of the table of keys, for the reference: section ("layer"), name, what a value may be, and
  * what the key says. 0, or PD_ENOENT past the end. Keys of src/data and of the optimizers are not
  * in this table. */

@@ -4,13 +4,20 @@
 
 /* --- the vocabulary file --- */
 
+int model_ini_vocabulary_path(const struct model_ini *m, char path[PATH_MAX], struct pd_err *err) {
+    const struct ini_text *file = &m->data.vocabulary_file;
+    const int is_absolute = *file->text == '/';
+    return pd_fmt(path, PATH_MAX, "%s%s%s", is_absolute ? "" : m->dir, is_absolute ? "" : "/",
+                  file->text)
+               ? pd_fail(err, PD_ECONF, "%s:%d: path too long", m->file, file->line)
+               : 0;
+}
+
 int model_ini_scan_vocabulary(struct model_ini *m, struct pd_err *err) {
     struct data_ini *d = &m->data;
     char path[PATH_MAX], word[8];
-    int absolute = d->vocabulary_file.text[0] == '/';
-    if (pd_fmt(path, sizeof path, "%s%s%s", absolute ? "" : m->dir, absolute ? "" : "/",
-               d->vocabulary_file.text))
-        return pd_fail(err, PD_ECONF, "%s:%d: path too long", m->file, d->vocabulary_file.line);
+    if (model_ini_vocabulary_path(m, path, err))
+        return err->code;
     FILE *f = fopen(path, "re");
     if (!f)
         return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_ECONF, errno,

@@ -65,9 +65,7 @@ static int add_line(struct corpus *c, const char *s, size_t n, struct pd_err *er
     pd_put(b, "", 1);
     if (b->failed)
         return pd_fail(err, PD_ENOMEM, "out of memory for a line of %zu bytes", n);
-    for (size_t i = 0; c->tokens->lower_case && i < b->len; i++)
-        if (b->data[i] >= 'A' && b->data[i] <= 'Z')
-            b->data[i] += 'a' - 'A';
+    data_token_lower(c->tokens, (char *)b->data, b->len);
     return data_shuffle_buffer_add(&c->lines, b->data, b->len, err);
 }
 

@@ -68,3 +68,9 @@ const struct data_tokenizer data_tokenizers[] = {
     {"blanks", 0, next_between_blanks},
     {NULL, 0, NULL},
 };
+
+void data_token_lower(const struct data_tokenizer *t, char *s, size_t n) {
+    for (size_t i = 0; t->lower_case && i < n; i++)
+        if (s[i] >= 'A' && s[i] <= 'Z')
+            s[i] = (char)(s[i] + 'a' - 'A');
+}

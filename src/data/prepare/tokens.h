@@ -17,3 +17,6 @@ struct data_tokenizer {
     const char *(*next)(const char *s, const char *end, size_t *n);
 };
 extern const struct data_tokenizer data_tokenizers[]; /* ended by name NULL */
+
+/* Makes n bytes of words lower-case, if the tokenizer wants that: A to Z only, in every locale. */
+void data_token_lower(const struct data_tokenizer *t, char *s, size_t n);

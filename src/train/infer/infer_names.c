@@ -37,16 +37,9 @@ static int split_words(struct infer_names *names, struct pd_err *err) {
     return 0;
 }
 
-static int vocabulary_path(char path[PATH_MAX], const struct model_ini *m, struct pd_err *err) {
-    const char *file = m->data.vocabulary_file.text;
-    if (pd_fmt(path, PATH_MAX, "%s%s%s", *file == '/' ? "" : m->dir, *file == '/' ? "" : "/", file))
-        return pd_fail(err, PD_ECONF, "%s: path too long: %s", m->file, file);
-    return 0;
-}
-
 static int read_words(struct infer_names *names, const struct model_ini *m, struct pd_err *err) {
     char path[PATH_MAX];
-    int rc = vocabulary_path(path, m, err);
+    int rc = model_ini_vocabulary_path(m, path, err);
     if (!rc)
         rc = pd_read_file(path, WORDS_MAX, &names->words, err);
     return rc ? rc : split_words(names, err);
@@ -100,11 +93,13 @@ static const char *next_word(const void *arg, const char *s, const char *end, ui
     size_t n;
     if (!(s = words->tokens->next(s, end, &n)))
         return NULL;
-    for (size_t i = 0; i < n && n <= sizeof word; i++) {
-        const int upper = words->tokens->lower_case && s[i] >= 'A' && s[i] <= 'Z';
-        word[i] = upper ? (char)(s[i] + 'a' - 'A') : s[i];
+    if (n <= sizeof word) {
+        memcpy(word, s, n);
+        data_token_lower(words->tokens, word, n);
+        *id = data_dict_id(words->dict, word, n);
+    } else {
+        *id = data_dict_unk(words->dict);
     }
-    *id = n <= sizeof word ? data_dict_id(words->dict, word, n) : data_dict_unk(words->dict);
     return s + n;
 }
 
@@ -120,7 +115,7 @@ int train_infer_words_init(struct infer_words *words, struct data_schema *schema
         return pd_fail(err, PD_EUSAGE,
                        "%s: --tokens needs data of ids, and a vocabulary_file that has their words",
                        m->file);
-    int rc = vocabulary_path(path, m, err);
+    int rc = model_ini_vocabulary_path(m, path, err);
     if (!rc)
         rc = data_dict_read(&words->dict, path, err);
     if (rc)

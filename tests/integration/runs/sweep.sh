@@ -76,23 +76,36 @@ for when in early late; do
     if [ $when = early ]; then end early KILL second; else end late KILL trains; fi 2>/dev/null
     alone=$(state $when 'o["trials"][1]["job"]')
     expect 0 "${sweep[@]}" --name=$when "${two[@]}" --resume
+    has "trial 2 of an earlier call, or a command that it started, still runs: waiting for its end"
     [ "$(state $when '[t["state"] for t in o["trials"]]')" = "['done', 'done']" ] || die "$OUT"
     [ "$(state $when 'o["trials"][1]["job"]')" = "$alone" ] || die "the trial that went on ran again: $OUT"
     n=$(grep -l "\"name\": \"$when-" output/JOB*/run.json | wc -l)
     [ "$n" = 2 ] || die "$n runs of two trials: $OUT"
 done
 
+# --- the process of a trial is killed: the trial has failed, and --resume repeats it alone
+start killed "${sweep[@]}" --name=killed "${two[@]}"
+wait_for 200 "the second trial of killed" second killed
+job=$(state killed 'o["trials"][1]["job"]')
+kill -KILL "$(pgrep -P "$PID")"
+wait "$PID"
+[ $? = 0 ] && [ "$(state killed '[t["state"] for t in o["trials"]]')" = "['done', 'failed']" ] || die "$(cat killed.log)"
+expect 0 "${sweep[@]}" --name=killed "${two[@]}" --resume
+[ "$(state killed '[t["state"] for t in o["trials"]]')" = "['done', 'done']" ] || die "$OUT"
+[ "$(state killed 'o["trials"][1]["job"]')" != "$job" ] || die "the killed trial did not run again: $OUT"
+
 # --- trials that fail: said, and repeated alone; another workspace is refused
 expect 1 "${sweep[@]}" --name=bad --set optimizer.learning_rate=x,y
 has "trial 2: "
 [ "$(state bad '[t["state"] for t in o["trials"]]')" = "['failed', 'failed']" ] || die "$OUT"
-start changed "${sweep[@]}" --name=changed "${two[@]}"
+endless=(--no-early-stop --set train.num_passes=2,1000000)
+start changed "${sweep[@]}" --name=changed "${endless[@]}"
 wait_for 200 "the second trial of changed" second changed
-expect 1 "${sweep[@]}" --name=changed "${two[@]}" --resume
+expect 1 "${sweep[@]}" --name=changed "${endless[@]}" --resume
 has "another paddlectl runs the sweep 'changed'"
 kill -INT "$PID" && wait "$PID"
 echo '# another' >>ws/train.ini
-expect 2 "${sweep[@]}" --name=changed "${two[@]}" --resume
+expect 2 "${sweep[@]}" --name=changed "${endless[@]}" --resume
 has "the workspace differs from that of the sweep's first trial"
 
 # --- wrong usage
