@@ -62,7 +62,7 @@ A = $(firstword $(wildcard $(libdir)/lib$(1).a /usr/lib/*/lib$(1).a))
 UV_A := $(firstword $(wildcard $(libdir)/libuv_a.a $(libdir)/libuv.a))
 NODE_LIBS   = $(UV_A) $(call A,inih) $(call A,sodium) $(call A,jansson) $(call A,zstd) $(call A,z) -lpthread -ldl -lm
 CLIENT_LIBS = $(shell $(PKG) --libs libssh libcrypto libuv libsodium jansson libarchive libzstd zlib INIReader 2>/dev/null | sed 's/-lINIReader//') \
-    -linih -lpthread -lm
+    -linih -lprotobuf-c -lpthread -lm
 
 # A sanitizer's runtime can't be linked static.
 STATIC := $(if $(SANITIZE),-pie,-static-pie)
@@ -72,7 +72,8 @@ src_of   = $(sort $(wildcard $(1)/*.c $(1)/*/*.c))
 obj_of   = $(patsubst %.c,$(B)/%.o,$(1))
 LIB_OBJS := $(foreach m,$(MODULES),$(call obj_of,$(call src_of,src/$(m))))
 LAUNCHER_SRCS := $(call src_of,launcher)
-LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(LAUNCHER_SRCS)))
+EVENT := $(B)/launcher/tensorboard/event.pb-c
+LAUNCHER_OBJS := $(call obj_of,$(filter-out launcher/main.c,$(LAUNCHER_SRCS))) $(EVENT).o
 WORKER_OBJS := $(call obj_of,$(filter-out worker/agent_main.c worker/worker_main.c,$(call src_of,worker)))
 LIBPADDLE := $(B)/libpaddle.a
 PROGRAMS := $(B)/paddlectl $(B)/paddle_agent $(B)/paddle_worker
@@ -110,6 +111,16 @@ DYGRAPHS_LICENCE ?= /usr/share/doc/libjs-dygraphs/copyright
 $(B)/launcher/report/report_page.o: private CFLAGS_ALL += -DDYGRAPHS='"$(DYGRAPHS)"' -DDYGRAPHS_LICENCE='"$(DYGRAPHS_LICENCE)"'
 $(B)/launcher/report/report_page.o: $(wildcard launcher/report/*.js launcher/report/*.css launcher/report/*.html) \
     $(DYGRAPHS)/dygraph.min.js
+
+# protobuf-c's code for the messages of event files. Its warnings are not ours.
+$(EVENT).c: launcher/tensorboard/event.proto
+	@mkdir -p $(@D)
+	protoc-c --c_out=$(@D) --proto_path=$(<D) $<
+$(EVENT).h: $(EVENT).c ;
+$(EVENT).o: $(EVENT).c $(B)/flags
+	$(CC) $(CFLAGS_ALL) -w -MMD -MP -c $< -o $@
+$(B)/launcher/tensorboard/tensorboard.o: private CFLAGS_ALL += -I$(B)/launcher/tensorboard
+$(B)/launcher/tensorboard/tensorboard.o: $(EVENT).h
 
 # Rebuild when the flags change.
 $(B)/flags: FORCE | $(B)
@@ -336,7 +347,7 @@ EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null ||
 
 # paddlectl as one static file for any Linux of this architecture, with all that `make install` installs behind
 # it: launcher/link/bundle.c unpacks that. Debian has no static libraries of Kerberos.
-RELEASE_LIBS = $(foreach l,ssh archive nettle crypto,$(call A,$l)) $(UV_A) \
+RELEASE_LIBS = $(foreach l,ssh archive nettle crypto protobuf-c,$(call A,$l)) $(UV_A) \
     $(foreach l,sodium jansson inih lzma bz2 zstd z,$(call A,$l)) -lpthread -ldl -lm
 RELEASE := build/paddlectl-$(VERSION)-$(shell uname -m)
 $(B)/NOTICES-static: CONTAINED += $(filter %.a,$(RELEASE_LIBS))

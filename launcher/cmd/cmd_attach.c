@@ -2,6 +2,7 @@
 /* cmd_attach.c - paddlectl attach. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/job.h"
+#include "launcher/tensorboard/tensorboard.h"
 
 enum { LINES = 10, LINES_MAX = 10000 };
 
@@ -14,6 +15,9 @@ int cmd_attach(int argc, char **argv) {
         {"verbose", &f.verbose, NULL, "keep date, source file and line of log lines on a terminal"},
         {"no_fold", &f.no_fold, NULL,
          "on a terminal: show equal lines of several nodes separately, each when it arrives"},
+        {"tensorboard=DIR", NULL, &f.tensorboard,
+         "also write event files for TensorBoard while the job runs: "
+         "DIR/JOB/events.out.tfevents.*"},
         {"json", &f.json, NULL,
          "print one JSON object per line: state, log, progress, message, result"},
         {0},
@@ -45,6 +49,8 @@ int cmd_attach(int argc, char **argv) {
         pd_fail(&err, PD_EUSAGE, "lines must be 1..%d or all, not '%s'", LINES_MAX, lines);
     else if (lines)
         f.tail = (unsigned)n;
+    if (!err.code && f.tensorboard)
+        tensorboard_root(f.tensorboard, &err);
     rc = err.code ? cmd_fail(&err) : job_attach(&o, &f, n_rest ? rest[0] : NULL);
     pd_options_release(&o);
     return rc;

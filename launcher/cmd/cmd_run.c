@@ -3,6 +3,7 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/engine/engine.h"
 #include "launcher/job/job.h"
+#include "launcher/tensorboard/tensorboard.h"
 
 /* The number of words after "--". */
 static int count_own(int argc, char **argv) {
@@ -38,6 +39,8 @@ static int add_words(struct pd_options *o, const char *const *words, int n, stru
  * after that. */
 static int check_first(const struct pd_options *o, const struct job_flags *f, struct pd_err *err) {
     const int starts = *o->launch || o->engine == PD_ENGINE_SLURM;
+    if (f->tensorboard && !f->dry_run && tensorboard_root(f->tensorboard, err))
+        return err->code;
     return starts && !f->dry_run ? job_check_unstarted(o, err) : 0;
 }
 
@@ -72,6 +75,9 @@ int cmd_run(int argc, char **argv) {
          "data files of each trainer"},
         {"no_fold", &f.no_fold, NULL,
          "on a terminal: show equal lines of several nodes separately, each when it arrives"},
+        {"tensorboard=DIR", NULL, &f.tensorboard,
+         "also write event files for TensorBoard while the job runs: "
+         "DIR/JOB/events.out.tfevents.*"},
         {"json", &f.json, NULL,
          "print one JSON object per line: state, log, progress, message, result"},
         {0},
@@ -113,7 +119,9 @@ int cmd_run(int argc, char **argv) {
                     "paddlectl run --resume=output/latest --num_passes=10\tthe same, from the "
                     "outputs that were copied to this machine\n"
                     "paddlectl run --wait\twhen the colleagues' jobs are over\n"
-                    "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n",
+                    "paddlectl run --min-nodes=14\twith at least 14 of the hosts\n"
+                    "paddlectl run --tensorboard=events\twith curves for 'tensorboard "
+                    "--logdir=events'\n",
         .extra = extra,
         .sections = "cluster slurm ssh job train",
         .who = PD_LAUNCHER,

@@ -362,6 +362,7 @@ static void leave_when_possible(struct job *j) {
 static void on_tick(uv_timer_t *t) {
     struct job *j = t->data;
     job_terminal_tick(j);
+    job_record_tick(j);
     if (j->hung_up)
         leave_when_possible(j);
     if (j->phase == JOB_FOLLOW)

@@ -17,14 +17,15 @@
 #include "conf/options.h"
 
 struct job_flags {
-    int wait;      /* queue behind the jobs that run on the hosts */
-    int detach;    /* leave when the job runs; its id goes to stdout, all else to stderr */
-    int json;      /* one object per line: state, log, progress, message, result */
-    int dry_run;   /* only print the plan */
-    int verbose;   /* keep date, source file and line of log lines on a terminal; with dry_run: list
-                    * the data files of each trainer */
-    int no_fold;   /* on a terminal: show equal lines of several nodes separately */
-    unsigned tail; /* attach: begin with so many earlier lines; 0: all */
+    int wait;    /* queue behind the jobs that run on the hosts */
+    int detach;  /* leave when the job runs; its id goes to stdout, all else to stderr */
+    int json;    /* one object per line: state, log, progress, message, result */
+    int dry_run; /* only print the plan */
+    int verbose; /* keep date, source file and line of log lines on a terminal; with dry_run: list
+                  * the data files of each trainer */
+    int no_fold; /* on a terminal: show equal lines of several nodes separately */
+    const char *tensorboard; /* write event files below this folder; NULL: none */
+    unsigned tail;           /* attach: begin with so many earlier lines; 0: all */
 };
 
 /* Run the job that the options describe to its end. --resume adds the --set of the earlier job to

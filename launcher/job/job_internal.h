@@ -181,6 +181,7 @@ struct job {
     char state[400], shown_state[400]; /* the head's last AG_STATE */
     struct pd_buf train_ini;           /* of the workspace, with --set; "": not known here */
     struct record *record;             /* NULL: this paddlectl writes none */
+    struct tensorboard *tensorboard;   /* event files of the record, or NULL */
     struct job_flags flags;
     struct ask_all *search; /* attach: the connections that found the job */
     int joined;             /* attach: the job continues when paddlectl ends */
@@ -386,6 +387,7 @@ void watch_event(struct job *j, json_t *o); /* --json: print `o` (stolen) with t
 /* job_record.c */
 void job_record_begin(struct job *j); /* the processes are about to start */
 void job_record_join(struct job *j);  /* attach: continue the record, if this machine has it */
+void job_record_tick(struct job *j);  /* once a second: event files follow the record */
 void job_record_end(struct job *j, int status, const char *state);
 int job_goes_on(const struct job *j, const char *state);       /* perhaps, without this paddlectl */
 void job_on_end(struct job *j, int status, const char *state); /* runs the user's command on_end */

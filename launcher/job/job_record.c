@@ -3,6 +3,7 @@
 #include "base/version.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/record/record_files.h"
+#include "launcher/tensorboard/tensorboard.h"
 
 /* Text that may not be UTF-8, or be cut in the middle of a character. */
 static json_t *text_of(const char *s) { return wire_text(s, strlen(s)); }
@@ -100,8 +101,6 @@ static void put_settings(const struct pd_options *o, struct settings *s) {
         put_setting(s, "env", "", o->env[i].name, o->env[i].value);
 }
 
-/* --- begin and end --- */
-
 static void warn(struct job *j, const struct pd_err *err) {
     watch_print(j, "warning: the record of this run is not complete: %s", err->msg);
 }
@@ -153,6 +152,48 @@ static void keep_files(struct job *j) {
     }
 }
 
+/* --- event files for TensorBoard --- */
+
+#define NO_EVENTS                                                                               \
+    "warning: no more events for TensorBoard: %s; 'paddlectl runs --tensorboard=%s %s' writes " \
+    "them"
+
+static void end_events(struct job *j) {
+    tensorboard_free(j->tensorboard);
+    j->tensorboard = NULL;
+}
+
+static void begin_events(struct job *j, const char *dir) {
+    struct pd_err err = {0};
+    if (j->flags.tensorboard && tensorboard_new(&j->tensorboard, j->flags.tensorboard, dir, &err))
+        watch_print(j, NO_EVENTS, err.msg, j->flags.tensorboard, j->id);
+}
+
+void job_record_tick(struct job *j) {
+    struct pd_err err = {0};
+    if (!j->tensorboard || !tensorboard_update(j->tensorboard, &err))
+        return;
+    watch_print(j, NO_EVENTS, err.msg, j->flags.tensorboard, j->id);
+    end_events(j);
+}
+
+/* The view is closed. */
+static void last_events(struct job *j, const char *state) {
+    struct pd_err err = {0};
+    if (!j->tensorboard)
+        return;
+    if (tensorboard_update(j->tensorboard, &err))
+        dprintf(STDERR_FILENO, "paddlectl: " NO_EVENTS "\n", err.msg, j->flags.tensorboard, j->id);
+    else if (job_goes_on(j, state))
+        dprintf(STDERR_FILENO,
+                "paddlectl: the events for TensorBoard end here; 'paddlectl attach "
+                "--tensorboard=%s %s' continues them\n",
+                j->flags.tensorboard, j->id);
+    end_events(j);
+}
+
+/* --- begin and end --- */
+
 void job_record_begin(struct job *j) {
     struct pd_err err = {0};
     struct settings s = {.all = json_object(), .section = ""};
@@ -179,13 +220,19 @@ void job_record_begin(struct job *j) {
     keep_files(j);
     if (j->train_ini.len)
         record_file(j->record, "train.ini", j->train_ini.data, j->train_ini.len, RECORD_MODE);
+    begin_events(j, j->out.dir);
 }
 
 void job_record_join(struct job *j) {
     struct pd_err err = {0};
     char dir[PATH_MAX];
-    if (!pd_fmt(dir, sizeof dir, "%s/%s", j->opts->outputs, j->id) &&
-        record_open(&j->record, dir, &err) && err.code != PD_ENOENT && err.code != PD_EEXIST)
+    if (pd_fmt(dir, sizeof dir, "%s/%s", j->opts->outputs, j->id))
+        return;
+    if (!record_open(&j->record, dir, &err))
+        begin_events(j, dir);
+    else if (j->flags.tensorboard)
+        watch_print(j, "warning: no events for TensorBoard without the record: %s", err.msg);
+    else if (err.code != PD_ENOENT && err.code != PD_EEXIST)
         warn(j, &err);
 }
 
@@ -197,6 +244,7 @@ int job_goes_on(const struct job *j, const char *state) {
 void job_record_end(struct job *j, int status, const char *state) {
     struct pd_err err = {0};
     json_t *lost = json_object();
+    last_events(j, state);
     for (int i = 0; i < j->n_hosts; i++)
         if (*j->nodes[i].lost)
             json_object_set_new(lost, j->nodes[i].host->label, text_of(j->nodes[i].lost));

@@ -2,13 +2,18 @@
 /* cmd_runs.c - paddlectl runs: the table of the runs whose records are on this machine. */
 #include "launcher/cmd/cmd.h"
 #include "launcher/record/runs.h"
+#include "launcher/tensorboard/tensorboard.h"
 #include "launcher/text/table.h"
 #include "launcher/text/term.h"
 #include "launcher/text/when.h"
 
+enum { NAMED_MAX = 1000 };
+
 struct runs_cmd {
-    const char *sort, *last, *state;
+    const char *sort, *last, *state, *tensorboard;
     int json, csv;
+    const struct run *named[NAMED_MAX]; /* the JOBs of the command line */
+    int n_named;
 };
 
 /* --- which runs, in which order --- */
@@ -72,6 +77,13 @@ static int is_mixed(const struct sorted *v, size_t n, const char *key, struct pd
     return 0;
 }
 
+static int is_named(const struct runs_cmd *p, const struct run *r) {
+    for (int i = 0; i < p->n_named; i++)
+        if (p->named[i] == r)
+            return 1;
+    return !p->n_named;
+}
+
 /* The chosen runs; *n of them. NULL: no memory, or `key` is no number of any run. */
 static struct sorted *choose(const struct runs_cmd *p, const struct runs *all, size_t last,
                              size_t *n, struct pd_err *err) {
@@ -79,7 +91,7 @@ static struct sorted *choose(const struct runs_cmd *p, const struct runs *all, s
     int known = !p->sort || !all->n, down = 0;
     *n = 0;
     for (size_t i = 0; v && i < all->n && *n < last; i++) {
-        if (p->state && strcmp(p->state, all->v[i].state))
+        if (!is_named(p, &all->v[i]) || (p->state && strcmp(p->state, all->v[i].state)))
             continue;
         v[*n] = (struct sorted){.run = &all->v[i], .place = *n};
         if (p->sort)
@@ -260,35 +272,63 @@ static int print_csv(const struct sorted *v, size_t n) {
     return 0;
 }
 
-static int list(void *arg, const struct pd_options *o, const char *word, struct pd_err *err) {
+/* --- event files --- */
+
+static int write_events(const struct runs *all, const struct run *r, const char *root,
+                        struct pd_err *err) {
+    char dir[PATH_MAX];
+    struct tensorboard *t = NULL;
+    int rc = pd_fmt(dir, sizeof dir, "%s/%s", all->outputs, r->job)
+                 ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", all->outputs)
+                 : tensorboard_new(&t, root, dir, err);
+    if (!rc)
+        rc = tensorboard_update(t, err);
+    tensorboard_free(t);
+    return rc;
+}
+
+static int print_events(const struct runs *all, const struct sorted *v, size_t n, const char *root,
+                        struct pd_err *err) {
+    size_t n_written = 0;
+    if (tensorboard_root(root, err))
+        return err->code;
+    for (size_t i = 0; i < n; i++) {
+        struct pd_err why = {0};
+        if (write_events(all, v[i].run, root, &why))
+            fprintf(stderr, "paddlectl: no event file of %s: %s\n", v[i].run->job, why.msg);
+        else
+            n_written++;
+    }
+    printf("%s: event files of %zu run%s\n", root, n_written, n_written == 1 ? "" : "s");
+    return n_written < n;
+}
+
+static int list(void *arg, struct runs *all, const char *const *words, int n_words,
+                struct pd_err *err) {
     struct runs_cmd *p = arg;
-    struct runs all;
     uint64_t last = SIZE_MAX;
     size_t n;
-    (void)word;
     if (p->last && (pd_parse_u64(p->last, UINT32_MAX, &last) || !last))
         return pd_fail(err, PD_EUSAGE, "--last=%s: give the number of runs", p->last);
-    if (p->json && p->csv)
-        return pd_fail(err, PD_EUSAGE, "--json and --csv exclude each other");
-    int status = runs_load(&all, o->outputs, err);
-    if (status)
-        return status;
-    struct sorted *v = choose(p, &all, (size_t)last, &n, err);
-    if (v)
-        status = p->json  ? print_json(&all, v, n, err)
-                 : p->csv ? print_csv(v, n)
-                          : print_table(v, n, o->outputs);
-    for (size_t i = 0; i < all.n_bad; i++)
-        fprintf(stderr, "paddlectl: a record cannot be read: %s\n", all.bad[i].text);
-    status = v ? status || all.n_bad : err->code;
+    if (p->json + p->csv + (p->tensorboard != NULL) > 1)
+        return pd_fail(err, PD_EUSAGE, "--json, --csv and --tensorboard exclude each other");
+    for (; p->n_named < n_words; p->n_named++)
+        if (runs_find(all, words[p->n_named], &p->named[p->n_named], err))
+            return err->code;
+    struct sorted *v = choose(p, all, (size_t)last, &n, err);
+    int status = !v               ? err->code
+                 : p->json        ? print_json(all, v, n, err)
+                 : p->csv         ? print_csv(v, n)
+                 : p->tensorboard ? print_events(all, v, n, p->tensorboard, err)
+                                  : print_table(v, n, all->outputs);
+    for (size_t i = 0; i < all->n_bad; i++)
+        fprintf(stderr, "paddlectl: a record cannot be read: %s\n", all->bad[i].text);
     free(v);
-    runs_release(&all);
-    return status;
+    return err->code ? err->code : status || all->n_bad;
 }
 
 int cmd_runs(int argc, char **argv) {
     struct runs_cmd p = {0};
-    static const int without_conf = 1;
     const struct pd_extra_option extra[] = {
         {"sort=KEY", NULL, &p.sort,
          "order by job, name, state, seconds, passes, rate, cost, best, last, or a metric such as "
@@ -297,25 +337,28 @@ int cmd_runs(int argc, char **argv) {
         {"state=STATE", NULL, &p.state,
          "only runs that are running, done, failed, stopped, lost, detached or unknown"},
         {"csv", &p.csv, NULL, "print the table as CSV, with all metrics of the last test"},
+        {"tensorboard=DIR", NULL, &p.tensorboard,
+         "write event files of these runs for TensorBoard, DIR/JOB/events.out.tfevents.*, in place "
+         "of the table"},
         CMD_JSON(&p.json),
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl runs [options]\n"
+        .usage = "paddlectl runs [options] [JOB...]\n"
                  "Lists the runs whose records are in the folder of outputs, the newest first: "
-                 "state, duration, passes, best and last test. It asks no host.",
+                 "state, duration, passes, best and last test. It asks no host. Without JOB: all "
+                 "runs. A JOB is an id, its end, or the name of a run.",
         .about = "'paddlectl run' writes a record to output/<job id>: run.json, metrics.jsonl, "
                  "conf.ini and train.ini. A run is 'detached' if it goes on without paddlectl, and "
                  "'unknown' if its paddlectl was killed; 'paddlectl fetch --log JOB' completes "
                  "such a record.\n",
         .examples =
             "paddlectl runs --sort=test.auc --last=20\tthe best of the 20 newest runs first\n"
-            "paddlectl runs --csv >runs.csv\tfor a spreadsheet\n",
+            "paddlectl runs --csv >runs.csv\tfor a spreadsheet\n"
+            "paddlectl runs --tensorboard=events wide deep\ttwo runs by their --name, for "
+            "TensorBoard\n",
         .extra = extra,
-        .sections = "job.outputs",
-        .who = PD_LAUNCHER,
-        .needs_conf = 1,
-        .without_conf = &without_conf,
+        .max_rest = NAMED_MAX,
     };
-    return cmd_main(&line, argc, argv, list, &p);
+    return cmd_runs_main(&line, argc, argv, list, &p);
 }
