@@ -26,10 +26,9 @@ of first events
 first=$FILE first_dir=$DIR
 read_events whole "$FILE" "$DIR"
 OUT=$(read_events tags "$FILE")
-for tag in cost/train cost/pass cost/test pass/err test/err speed/job speed/trainer-1 share/wait/trainer-0 \
-    memory/trainer-1 memory/pserver-0 network/sent/trainer-0 rows/e.w seconds/pass/trainer-0; do
-    grep -qx "$tag" <<<"$OUT" || die "no $tag: $OUT"
-done
+has_tags() { for tag; do grep -qx "$tag" <<<"$OUT" || die "no $tag: $OUT"; done; }
+has_tags cost/train cost/pass cost/test pass/err test/err speed/job memory/trainer-1 memory/pserver-0 \
+    network/sent/trainer-0 rows/e.w seconds/pass/trainer-0
 has_not "test.err"
 
 # --- later: the same bytes; what is there stays, what differs is written anew
@@ -54,12 +53,22 @@ flock "$first" "$ctl" runs --conf=conf.ini --tensorboard=events first >out 2>&1 
 grep -q "no event file of ${first_dir##*/}: $first: another paddlectl writes this file" out || die "$(cat out)"
 
 # --- a job that runs: complete records, and more with time; its paddlectl is killed
-start live "$ctl" run --conf=conf.ini --name=live --tensorboard=events
+# Its passes take more than the 0.1 s between two events from which shares are known.
+start live "$ctl" run --conf=conf.ini --name=live --batch_size=2 --tensorboard=events
 pid=$PID
-has_bytes() { of live events && [ -f "$FILE" ] && [ "$(stat -c %s "$FILE")" -gt "$1" ]; }
+has_bytes() {
+    local dir
+    dir=$(grep -ls '"name": "live"' output/JOB*/run.json | xargs -r dirname) &&
+        [ "$(cat "events/${dir##*/}"/* | wc -c)" -gt "$1" ]
+}
 wait_for 60 "events of the job" has_bytes 3000
+of live events
 size=$(stat -c %s "$FILE")
 read_events whole "$FILE" "$DIR" cut
+shares() { read_events tags "$FILE" | grep -qx share/wait/trainer-1; }
+wait_for 60 "shares of trainer 1" shares
+OUT=$(read_events tags "$FILE")
+has_tags speed/trainer-0 speed/trainer-1 share/wait/trainer-0 share/forward/trainer-1
 wait_for 60 "more events" has_bytes $((size + 2000))
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
