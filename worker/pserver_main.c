@@ -190,6 +190,7 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .output_dir = getenv("PADDLE_OUTPUT_DIR"),
                                 .folders = &folders,
                                 .cpus = w->cpus.n ? &w->cpus : NULL,
+                                .spans = w->spans,
                                 .log = &w->log};
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);
@@ -214,6 +215,7 @@ int pserver_main(int argc, char **argv) {
     int rc = worker_init(&w, "pserver", PD_PSERVER, argc, argv, &err);
     if (!rc) {
         rc = serve(&w, &s, &err);
+        worker_write_profile(&w, "pserver");
         close_all(&s);
     }
     int status = rc ? worker_report_error(&w, "pserver", &err) : 0;

@@ -59,6 +59,7 @@ int trainer_main(int argc, char **argv) {
                                     .output_dir = getenv("PADDLE_OUTPUT_DIR"),
                                     .cpus = w.cpus.n ? &w.cpus : NULL,
                                     .log = &w.log,
+                                    .spans = w.spans,
                                     .out_fd = 1,
                                     .log_lines = w.log_fd != 2,
                                     .data_fd = worker_env_fd("PADDLE_DATA_FD"),
@@ -73,6 +74,7 @@ int trainer_main(int argc, char **argv) {
         if (first && !pd_parse_u64(first, UINT32_MAX, &n_first))
             setup.first_trainers = (uint32_t)n_first;
         rc = train_run(&setup, &err);
+        worker_write_profile(&w, "trainer");
     }
     worker_release(&w);
     return rc ? pd_code_exit_status(err.code) : 0;

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <sys/prctl.h>
 
+#include "base/spans.h"
 #include "wire/body.h"
 
 enum { DEFAULT_LOG_SIZE = 256 << 20, DEFAULT_LOG_KEEP = 4, MAX_THREADS = 256 };
@@ -161,6 +162,8 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
         pd_warn(&w->log, "encrypt = off: connections are neither encrypted nor authenticated after "
                          "the handshake");
     w->event_fd = worker_env_fd("PADDLE_EVENT_FD");
+    if (!rc && w->options.profile && !(w->spans = pd_spans_new()))
+        rc = pd_oom(err, "the profile");
     if (!rc)
         rc = read_cpus(w, err);
     if (rc)
@@ -168,7 +171,30 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
     return rc;
 }
 
+void worker_write_profile(struct worker *w, const char *role) {
+    const char *output = getenv("PADDLE_OUTPUT_DIR"), *node = getenv("PADDLE_NODE_ID");
+    const char *number = getenv("PADDLE_TRAINER_ID"); /* set by the agent, for a pserver, too */
+    struct pd_spans_of of = {.role = role, .rank = w->options.trainer_id};
+    char folder[PATH_MAX], path[PATH_MAX];
+    struct pd_err err = {0};
+    if (!w->spans)
+        return;
+    if (number && pd_parse_i64(number, 0, UINT16_MAX, &of.rank))
+        of.rank = 0;
+    if (node && pd_parse_i64(node, 0, INT32_MAX, &of.node))
+        of.node = 0;
+    if (pd_fmt(folder, sizeof folder, "%s/profile", output && *output ? output : "output") ||
+        pd_fmt(path, sizeof path, "%s/%s-%lld.jsonl", folder, role, (long long)of.rank))
+        pd_fail(&err, PD_EIO, "the path is too long");
+    else if (!pd_mkdirs(folder, 0777, &err))
+        pd_spans_write(w->spans, path, &of, &err);
+    if (err.code)
+        pd_warn(&w->log, "the profile is not written: %s", err.msg);
+}
+
 void worker_release(struct worker *w) {
+    pd_spans_free(w->spans);
+    w->spans = NULL;
     pd_options_release(&w->options);
     pd_cpus_release(&w->cpus);
     pd_log_close(&w->log);

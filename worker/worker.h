@@ -15,7 +15,8 @@ struct worker {
     char job_id[PS_JOB_MAX];     /* ps_job_of_environ */
     uint8_t key[WIRE_KEY_BYTES]; /* zero without a key file */
     int has_key;
-    int event_fd; /* -1: no process listens for events */
+    int event_fd;           /* -1: no process listens for events */
+    struct pd_spans *spans; /* profile = 1; else NULL */
     /* PADDLE_BIND=cores: the CPUs of this process, to pin threads to; else empty. */
     struct pd_cpus cpus;
 };
@@ -24,6 +25,9 @@ struct worker {
  * needs it. On failure *w is released. */
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv,
                 struct pd_err *err);
+/* Writes the spans of `role`, whose threads have ended, into the output folder. A failure is a
+ * warning in the log. */
+void worker_write_profile(struct worker *w, const char *role);
 void worker_release(struct worker *w);
 /* The descriptor that this environment variable names, if it is open; else -1. */
 int worker_env_fd(const char *name);

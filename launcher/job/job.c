@@ -322,6 +322,8 @@ static enum job_phase after_fetch(struct job *j) {
                     "%d output files of different nodes have the same name; later copies are named "
                     "NAME.node-N",
                     renamed);
+    if (j->fetched)
+        job_profile_write(j);
     for (int i = 0, told = 0; i < j->n_hosts && j->fetched && !told; i++)
         if ((told = *j->nodes[i].lost != 0))
             outputs_incomplete(&j->out, tell_incomplete, j);
@@ -363,6 +365,7 @@ static void on_tick(uv_timer_t *t) {
     struct job *j = t->data;
     job_terminal_tick(j);
     job_record_tick(j);
+    job_profile_tick(j);
     if (j->hung_up)
         leave_when_possible(j);
     if (j->phase == JOB_FOLLOW)

@@ -13,6 +13,7 @@
  *   job_watch.c     logs, states and results
  *   job_terminal.c  keys, Ctrl-Z, a closed terminal
  *   job_takeover.c  another node takes the part of a lost head
+ *   job_profile.c   profile = 1: the trace of the job
  *   job_end.c       the final report and the exit status
  *   job_dry.c       run --dry-run
  *   job_attach.c    attach */
@@ -28,6 +29,7 @@
 #include "launcher/record/record.h"
 #include "launcher/job/job.h"
 #include "launcher/outputs/outputs.h"
+#include "launcher/outputs/profile.h"
 #include "launcher/view/keys.h"
 #include "launcher/view/live.h"
 
@@ -118,6 +120,7 @@ struct job_node {
     int refused;        /* the node does not want to be the head */
     void (*then)(struct job_node *n); /* after the list of data files */
     int64_t n_passes;                 /* reports of passes that were heard of it */
+    struct outputs_clock clock;
 };
 
 struct job {
@@ -391,6 +394,10 @@ void job_record_tick(struct job *j);  /* once a second: event files follow the r
 void job_record_end(struct job *j, int status, const char *state);
 int job_goes_on(const struct job *j, const char *state);       /* perhaps, without this paddlectl */
 void job_on_end(struct job *j, int status, const char *state); /* runs the user's command on_end */
+
+/* job_profile.c */
+void job_profile_tick(struct job *j);  /* once a second */
+void job_profile_write(struct job *j); /* the outputs have come */
 
 /* job_end.c */
 int job_conclude(struct job *j); /* print the final report; returns the exit status */

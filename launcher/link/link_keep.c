@@ -142,7 +142,8 @@ void link_is_back(struct link *l) {
 }
 
 void link_ping(struct link *l) {
-    const struct ag_ping m = {.owner = l->env->owner, .claim = l->env->claims};
+    const struct ag_ping m = {
+        .owner = l->env->owner, .claim = l->env->claims, .sent_ns = (int64_t)pd_mono_ns()};
     link_send(l, WIRE_AG_PING, 0, wire_put(&wire_ag_ping, &m), NULL, 0);
 }
 

@@ -188,13 +188,16 @@ static int on_ping(struct client *c, const struct wire_frame *f, const json_t *b
                    struct pd_err *err) {
     json_t *o = NULL;
     struct ag_ping m;
+    int64_t sent_ns = 0;
     (void)body;
     msg_body(f, &o, NULL); /* a body is optional */
-    if (!wire_get(&wire_ag_ping, &m, o, NULL))
+    if (!wire_get(&wire_ag_ping, &m, o, NULL)) {
         client_show_token(c, m.owner, (int)m.claim);
+        sent_ns = m.sent_ns;
+    }
     json_decref(o);
     /* The answer also shows the client that the connection works. */
-    return client_answer(c, f, client_lease(c), err);
+    return client_answer(c, f, client_lease(c, sent_ns), err);
 }
 
 /* A client that has read the list of jobs continues with one of them on the same stream, without a

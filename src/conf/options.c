@@ -304,6 +304,9 @@ static const struct pd_option table[] = {
     {"train", "overlap", PD_BOOL, F(overlap), ALL, "1", 0, 0, 0, "",
      "send gradients during the backward pass, and request the next batch's rows before it; 0: "
      "after the backward pass, with the same result"},
+    {"train", "profile", PD_BOOL, F(profile), ALL, "0", 0, 0, 0, "",
+     "record what the threads of trainers and pservers do when (the last 32768 spans of each); "
+     "paddlectl run makes output/JOB/profile.json of it, for ui.perfetto.dev"},
     {"train", "local", PD_BOOL, F(local), PD_TRAINER, "0", 0, 0, 0, "",
      "train in this one process, without servers"},
     {"train", "use_gpu", PD_INT, F(use_gpu), ALL, "0", 0, 0, 0, "",

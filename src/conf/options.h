@@ -139,7 +139,8 @@ struct pd_options {
         saving_deltas, checkpoint_copies, save_only_one, early_stopping_passes, save_state,
         start_pass, resume_older, save_initial, max_bad_lines, reader_threads, shuffle_buffer,
         stop_on_nan, reject_nan, local, use_gpu, load_missing_parameter_strategy, on_trainer_lost,
-        overlap, online_shuffle, online_test, online_base_period, online_delta_period, online_keep;
+        overlap, profile, online_shuffle, online_test, online_base_period, online_delta_period,
+        online_keep;
     double async_lagged_grad_discard_ratio, reconnect_timeout, heartbeat_timeout, start_timeout,
         online_quiet, online_idle; /* seconds, except the first */
     /* [worker]: options of a process that is started by hand */

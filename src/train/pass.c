@@ -8,6 +8,7 @@
  * Prefetched rows have the values after step k. Without overlap the rows of k+1 are requested
  * together with the dense values, and gradients are pushed after backward.
  */
+#include "base/spans.h"
 #include "train/checkpoint.h"
 
 static int sum_over_trainers(void *arg, double *v, size_t n, struct pd_err *err) {
@@ -89,9 +90,13 @@ static int collect(struct train_loop *l, int *leave, struct pd_err *err) {
 static int wait_for_servers(struct train_loop *l, struct pd_err *err) {
     const uint64_t began = pd_mono_ns();
     int rc = ps_wait(l->client);
+    pd_span_end("wait", began);
     /* The sums of the step before: either all trainers have them and leave here, or none. */
-    if (!rc && l->options->update == PD_UPDATE_SYNC)
+    if (!rc && l->options->update == PD_UPDATE_SYNC) {
+        const uint64_t barrier = pd_span_begin();
         rc = ps_wait_stats(l->client);
+        pd_span_end("barrier", barrier);
+    }
     const uint64_t waited = pd_mono_ns() - began;
     l->report->waited_ns += waited;
     l->report->pass_waited_ns += waited;
@@ -136,7 +141,8 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         rc = next_batch(l, streams, 1, err);
     while (!rc && l->now.n) {
         /* Send requests before reading the next batch. */
-        uint64_t time = pd_mono_ns();
+        const uint64_t began = pd_mono_ns();
+        uint64_t time = began;
         rc = train_client_error(l, ps_flush(l->client), err);
         time = train_report_time(l->report, TRAIN_PUSH, time);
         if (rc || (rc = read_batch(l, streams, &l->next, 1, err)))
@@ -163,6 +169,7 @@ static int run_steps(struct train_loop *l, struct train_streams *streams, uint64
         }
         if (!rc)
             rc = step_on(l, err);
+        pd_span_end("step", began);
     }
     return rc;
 }
@@ -232,6 +239,7 @@ static int run_files(struct train_loop *l, struct train_streams *streams, uint64
 
 int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pass,
                struct pd_err *err) {
+    const uint64_t began = pd_span_begin();
     train_report_pass_begin(l->report, pass);
     train_threads_clear_eval(l->threads);
     int leave = 0, unused = 0;
@@ -280,6 +288,7 @@ int train_pass(struct train_loop *l, struct train_streams *streams, uint64_t pas
     if (!already_reported)
         train_report_pass_end(l->report, l->batches, (uint64_t)all[SUM_SAMPLES], all[SUM_COST],
                               l->eval, train_streams_bad_lines(streams), l->cut);
+    pd_span_end("pass", began);
     return 0;
 }
 
@@ -331,6 +340,7 @@ static int run_tests(struct train_loop *l, struct train_streams *streams,
 
 int train_evaluate(struct train_loop *l, struct train_streams *streams,
                    const struct train_tested *what, struct pd_err *err) {
+    const uint64_t began = pd_span_begin();
     double all[N_TEST_SUMS], (*sums)[N_TEST_SUMS] = pd_calloc(train_n_parts(l), sizeof *sums);
     train_report_doing(l->report, TRAIN_TESTING);
     train_streams_rewind(streams, 0);
@@ -350,6 +360,7 @@ int train_evaluate(struct train_loop *l, struct train_streams *streams,
     if (!rc)
         rc = total_evaluators(l, err);
     train_report_doing(l->report, TRAIN_STEPS);
+    pd_span_end("test", began);
     free(sums);
     l->leave |= !rc && all[TEST_ASKED] > 0;
     if (rc || l->leave)

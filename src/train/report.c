@@ -3,6 +3,7 @@
 #include "train/report.h"
 
 #include "base/memory_use.h"
+#include "base/spans.h"
 #include "nn/graph/describe.h"
 
 enum {
@@ -70,8 +71,16 @@ static double rate(const struct train_report *r, int whole) {
                                           : (double)(r->samples - r->samples_before) / seconds(r);
 }
 
+static const char *const part_names[] = {[TRAIN_READ] = "read",
+                                         [TRAIN_FORWARD] = "forward",
+                                         [TRAIN_BACKWARD] = "backward",
+                                         [TRAIN_PUSH] = "push",
+                                         [TRAIN_PULL] = "pull"};
+
 uint64_t train_report_time(struct train_report *r, enum train_part part, uint64_t began_ns) {
     const uint64_t now = pd_mono_ns();
+    if (part != TRAIN_FORWARD && part != TRAIN_BACKWARD) /* the threads record these */
+        pd_span_add(part_names[part], began_ns, now);
     r->part_ns[part] += now - began_ns;
     r->pass_part_ns[part] += now - began_ns;
     return now;
@@ -81,14 +90,9 @@ enum { PARTS_TEXT = 200 };
 
 /* ,"read":0.02,"forward":0.41, ... each divided by `unit_ns` */
 static void put_parts(const uint64_t ns[TRAIN_N_PARTS], double unit_ns, char out[PARTS_TEXT]) {
-    static const char *const names[] = {[TRAIN_READ] = "read",
-                                        [TRAIN_FORWARD] = "forward",
-                                        [TRAIN_BACKWARD] = "backward",
-                                        [TRAIN_PUSH] = "push",
-                                        [TRAIN_PULL] = "pull"};
     size_t n = 0;
     for (int i = 0; i < TRAIN_N_PARTS; i++)
-        n += (size_t)snprintf(out + n, PARTS_TEXT - n, ",\"%s\":%.3f", names[i],
+        n += (size_t)snprintf(out + n, PARTS_TEXT - n, ",\"%s\":%.3f", part_names[i],
                               (double)ns[i] / unit_ns);
 }
 

@@ -2,6 +2,7 @@
 /* step.c - see step.h. */
 #include "train/step.h"
 
+#include "base/spans.h"
 #include "ps/plan/sum_tree.h"
 #include "train/checkpoint.h"
 
@@ -251,8 +252,14 @@ static int sum_by_stream(struct train_loop *l, const double *v, size_t k, double
 }
 
 int train_sum(struct train_loop *l, const double *v, size_t k, double *sum, struct pd_err *err) {
-    if (by_stream(l))
-        return sum_by_stream(l, v, k, sum, err);
-    memcpy(sum, v, k * sizeof *v);
-    return train_client_error(l, ps_reduce(l->client, sum, k), err);
+    const uint64_t began = pd_span_begin();
+    int rc;
+    if (by_stream(l)) {
+        rc = sum_by_stream(l, v, k, sum, err);
+    } else {
+        memcpy(sum, v, k * sizeof *v);
+        rc = train_client_error(l, ps_reduce(l->client, sum, k), err);
+    }
+    pd_span_end("barrier", began);
+    return rc;
 }

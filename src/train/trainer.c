@@ -4,6 +4,7 @@
 
 #include <cblas.h>
 
+#include "base/spans.h"
 #include "math/hash.h"
 #include "conf/train_check.h"
 #include "data/input/fetch.h"
@@ -411,6 +412,7 @@ static void on_checked(void *arg, const struct nn_check *c) {
 
 int train_run(const struct train_setup *setup, struct pd_err *err) {
     struct trainer_state t = {.setup = setup, .o = setup->options};
+    pd_spans_thread(setup->spans, "trainer");
     int rc = check_options(&t, err);
     t.report = (struct train_report){.out_fd = setup->out_fd,
                                      .event_fd = setup->event_fd,
@@ -453,5 +455,6 @@ int train_run(const struct train_setup *setup, struct pd_err *err) {
     data_workers_free(t.workers);
     data_fetch_free(t.fetch);
     train_config_release(&t.config);
+    pd_spans_thread_end();
     return rc;
 }

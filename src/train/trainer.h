@@ -34,7 +34,8 @@ struct train_setup {
     const char
         *lost_nodes; /* "node 1 (gpu-02)": nodes lost from the job, for messages; NULL: none */
     const struct pd_log *log;
-    int out_fd;    /* lines for users */
+    struct pd_spans *spans; /* profile = 1: of this process; or NULL */
+    int out_fd;             /* lines for users */
     int log_lines; /* write these lines to the log, too; 0 if both go to the same terminal */
     int data_fd;   /* socket for requests for missing data files to the agent; below 3: none */
     int event_fd;  /* JSON lines for the launcher; -1: none */

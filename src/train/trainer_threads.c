@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/spans.h"
 #include "thread/latch.h"
 #include "nn/kernels/kernel.h"
 
@@ -23,6 +24,7 @@ struct train_thread {
 struct train_threads {
     uint32_t n;
     const struct pd_cpus *cpus;
+    struct pd_spans *spans; /* of the caller; NULL: none */
     struct train_piece *piece;
     struct pd_latch begun, done; /* runs begun; threads that have ended a run */
     struct pd_latch met;         /* threads that have reached a barrier */
@@ -36,13 +38,18 @@ struct train_threads {
 static void *work(void *arg) {
     struct train_thread *m = arg;
     struct train_threads *t = m->group;
+    char name[20];
+    pd_fmt(name, sizeof name, "thread %u", m->index);
+    pd_spans_thread(t->spans, name);
     for (uint64_t k = 1;; k++) {
         pd_latch_wait(&t->begun, k, &m->between);
         if (t->quit)
-            return NULL;
+            break;
         t->job(m, t->arg);
         pd_latch_add(&t->done, 1);
     }
+    pd_spans_thread_end();
+    return NULL;
 }
 
 /* Runs the job on all threads, the caller among them; returns when all are done. */
@@ -120,6 +127,7 @@ int train_threads_new(struct train_threads **out, const struct nn_graph *g, uint
     pd_latch_init(&t->done);
     pd_latch_init(&t->met);
     t->n = n_threads;
+    t->spans = pd_spans_here();
     t->piece = pd_calloc(n_threads, sizeof *t->piece);
     if (!t->piece)
         rc = pd_fail(err, PD_ENOMEM, "out of memory for %u threads", n_threads);
@@ -192,10 +200,14 @@ static void compute(struct train_thread *m, void *arg) {
         nn_exec_forward(m->exec, c->w->feed, p->first, p->n, p->grads ? NN_TRAIN : NN_TEST,
                         c->w->seed, c->w->pass, &p->cost);
         m->rc = nn_eval_add(m->eval, m->exec, &m->err);
-        p->forward_ns = pd_mono_ns() - began;
+        const uint64_t middle = pd_mono_ns();
+        p->forward_ns = middle - began;
+        pd_span_add("forward", began, middle);
         nn_exec_on_gradient(m->exec, c->w->on_gradient, c->w->arg);
-        if (!m->rc && p->grads)
+        if (!m->rc && p->grads) {
             nn_exec_backward(m->exec);
+            pd_span_end("backward", middle);
+        }
     }
 }
 
@@ -219,8 +231,12 @@ static int failed(const struct train_threads *t) {
 static void compute_batch(struct train_thread *m, void *arg) {
     const struct compute *c = arg;
     compute(m, arg);
-    if (m->group->n > 1)
+    uint64_t began = pd_span_begin();
+    if (m->group->n > 1) {
         wait_at_barrier(m);
+        pd_span_end("wait for threads", began);
+        began = pd_span_begin();
+    }
     if (failed(m->group))
         return;
     train_params_bind(c->w->params, m->exec, c->piece[0].grads);
@@ -229,6 +245,8 @@ static void compute_batch(struct train_thread *m, void *arg) {
     for (uint32_t i = 1; i < c->n; i++)
         train_grads_add_slice(c->w->params, c->piece[0].grads, c->piece[i].grads, m->index,
                               m->group->n);
+    if (m->group->n > 1)
+        pd_span_end("gradients", began);
 }
 
 int train_threads_compute_batch(struct train_threads *t, const struct train_work *w,

@@ -282,13 +282,15 @@ void client_show_token(struct client *c, const char *token, int claim) {
     c->owns = *all->owner && !strcmp(token, all->owner);
 }
 
-json_t *client_lease(struct client *c) {
+json_t *client_lease(struct client *c, int64_t sent_ns) {
     struct clients *all = c->all;
     return wire_put(&wire_ag_ping_answer,
                     &(struct ag_ping_answer){.owned = *all->owner != 0,
                                              .owner = c->owns,
                                              .silent_ms = (int64_t)clients_silent_ms(all),
-                                             .lease_ms = all->lease_ms});
+                                             .lease_ms = all->lease_ms,
+                                             .sent_ns = sent_ns,
+                                             .now_ns = (int64_t)pd_mono_ns()});
 }
 
 unsigned client_others(const struct client *c) {

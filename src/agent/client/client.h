@@ -110,8 +110,8 @@ void client_set_onlooker(struct client *c); /* an onlooker's messages renew no l
 /* The client has shown this token. With `claim` it becomes the owner if the owner has been silent
  * for half a lease. */
 void client_show_token(struct client *c, const char *token, int claim);
-/* The answer to AG_PING, a new reference. */
-json_t *client_lease(struct client *c);
+/* The answer to AG_PING, a new reference. sent_ns: of the ping. */
+json_t *client_lease(struct client *c, int64_t sent_ns);
 int client_renews(const struct client *c); /* 1: its messages renew the lease */
 void client_close(struct client *c, int now);
 /* Brackets long work for a client. No lease expires during it; a new lease begins at its end. */

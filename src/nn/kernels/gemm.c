@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "base/spans.h"
 #include "nn/kernels/kernel.h"
 
 /* BUFFER_SIZE of OpenBLAS's common_x86_64.h; other architectures need less */
@@ -70,7 +71,9 @@ void nn_gemm_part(int ta, int tb, size_t m, size_t n, size_t k, float alpha, con
                   size_t lda, const float *b, size_t ldb, float beta, float *c, size_t ldc) {
     assert(m <= INT32_MAX && n <= INT32_MAX && k <= INT32_MAX && lda <= INT32_MAX &&
            ldb <= INT32_MAX && ldc <= INT32_MAX);
+    const uint64_t began = pd_span_begin();
     cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
                 (blasint)m, (blasint)n, (blasint)k, alpha, a, (blasint)lda, b, (blasint)ldb, beta,
                 c, (blasint)ldc);
+    pd_span_end("product", began);
 }

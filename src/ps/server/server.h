@@ -35,6 +35,7 @@ struct ps_server_opts {
     const struct ps_folders *folders; /* see struct ps_shard_opts; must outlive the server */
     const struct pd_cpus *
         cpus; /* thread i is pinned to core i, in turn; NULL: no pinning; must outlive the server */
+    struct pd_spans *spans;   /* profile = 1: of this process; or NULL */
     const struct pd_log *log; /* may be NULL; must outlive the server */
 };
 

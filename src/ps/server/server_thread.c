@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server_thread.c - a server thread: passes frames between its connections and its shard. */
+#include "base/spans.h"
 #include "ps/server/server_internal.h"
 #include "wire/msg.h"
 
@@ -407,7 +408,10 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     if (!p->joined)
         make_room(p);
     t->current = p;
+    const uint64_t began = pd_span_begin();
     int rc = ps_shard_frame(t->shard, p->trainer, net_peer_addr(c), f, &err);
+    if (pd_span_ring)
+        pd_span_end(wire_msg_name(type), began);
     t->current = NULL;
     if (rc) {
         /* The trainer relays this reason to the other servers; it says that the trainer failed, not
@@ -523,7 +527,9 @@ void server_thread_run(struct server_thread *t) {
     snprintf(name, sizeof name, "ps_%s%u", t->index < t->server->opts.n_dense ? "dense" : "sparse",
              t->index);
     pthread_setname_np(pthread_self(), name);
+    pd_spans_thread(t->server->opts.spans, name);
     uv_run(&t->loop, UV_RUN_DEFAULT);
+    pd_spans_thread_end();
     struct ps_shard_stats st;
     ps_shard_stats(t->shard, &st);
     pd_info(thread_log(t),

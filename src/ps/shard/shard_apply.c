@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shard_apply.c - applies a complete step, or without a barrier a contribution, and answers with
  * its sums. */
+#include "base/spans.h"
 #include "ps/shard/shard_internal.h"
 
 /* Sends the sums of a step to a trainer that had sent p->n_stats numbers. */
@@ -45,8 +46,11 @@ static int add_parts(struct ps_shard *s, struct member_step *p, uint32_t *n) {
 }
 
 static int apply_parts(struct ps_shard *s, uint32_t n, uint64_t n_samples, struct pd_err *err) {
+    const uint64_t began = pd_span_begin();
     s->params.scratch.step = s->barrier.step;
-    return ps_params_apply(&s->params, n, n_samples, s->barrier.pass, err);
+    const int rc = ps_params_apply(&s->params, n, n_samples, s->barrier.pass, err);
+    pd_span_end("apply", began);
+    return rc;
 }
 
 int shard_apply(struct ps_shard *s, struct pd_err *err) {

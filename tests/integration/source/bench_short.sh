@@ -76,6 +76,8 @@ short topology "$wordnet" SHARE=0.01 TRAINERS=2
 short models "py:torch py:numpy $blas" MODELS=ngram STEPS=15 PASSES=1 SETTINGS=1
 short models_job "py:torch py:numpy iperf3 $blas" MODELS=mlp STEPS=15 PASSES=1 SETTINGS=1 IPERF_S=1
 said models_job-mlp models_job-mlp-limit
+short profile "py:numpy" MODELS=mlp STEPS=15 PASSES=1 ROUNDS=1 BEFORE=none
+said profile-on-mlp
 short overlap "netns py:numpy" MODELS=ngram STEPS=15
 short skipgram "$wordnet py:numpy" SHARE=0.05 PASSES=1
 short ngram "$wordnet py:torch $blas" SHARE=0.01 SECONDS_EACH=0.2 TRIAL_S=0.1

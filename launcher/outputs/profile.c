@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile.c - see profile.h. The format: "Trace Event Format" (JSON object format; events X and M).
+ */
+#include "launcher/outputs/profile.h"
+
+#include <jansson.h>
+
+#include "base/json_text.h"
+
+enum { VERSION = 1, LINE = 400, NAME = 60, PARTS_MAX = 100000, SECOND_NS = 1000000000 };
+
+void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns,
+                        int64_t received_ns) {
+    const int64_t trip = received_ns - sent_ns;
+    if (sent_ns <= 0 || now_ns <= 0 || trip < 0 || (c->known && (trip + 1) / 2 >= c->error_ns))
+        return;
+    *c = (struct outputs_clock){
+        .known = 1, .offset_ns = now_ns - (sent_ns + trip / 2), .error_ns = (trip + 1) / 2};
+}
+
+/* --- the parts --- */
+
+struct part {
+    char path[PATH_MAX];
+    json_t *head;
+    int64_t node, rank, begin_ns;
+    int is_trainer;
+};
+
+struct parts {
+    struct part *v;
+    size_t n, cap;
+};
+
+static int64_t number_of(const json_t *o, const char *key) {
+    return (int64_t)json_integer_value(json_object_get(o, key));
+}
+
+static int damaged(const struct part *p, struct pd_err *err) {
+    return pd_fail(err, PD_EDATA, "%s is damaged, or of another version of paddlectl", p->path);
+}
+
+static FILE *open_part(const struct part *p, struct pd_err *err) {
+    struct stat st;
+    const int fd = pd_open_regular(p->path, O_RDONLY, 0, &st);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+    if (!f) {
+        pd_fail_errno(err, PD_EIO, errno, "%s", p->path);
+        pd_close(fd);
+    }
+    return f;
+}
+
+static int read_head(struct part *p, struct pd_err *err) {
+    char line[LINE];
+    FILE *f = open_part(p, err);
+    if (!f)
+        return err->code;
+    p->head = fgets(line, sizeof line, f) ? json_loads(line, 0, NULL) : NULL;
+    fclose(f);
+    p->is_trainer = !strcmp(pd_json_text(p->head, "role"), "trainer");
+    p->node = number_of(p->head, "node");
+    p->rank = number_of(p->head, "rank");
+    p->begin_ns = number_of(p->head, "begin_ns");
+    return number_of(p->head, "version") == VERSION && p->node >= 0 && p->rank >= 0
+               ? 0
+               : damaged(p, err);
+}
+
+static int by_place(const void *a, const void *b) {
+    const struct part *x = a, *y = b;
+    return x->node != y->node   ? (x->node > y->node) - (x->node < y->node)
+           : x->rank != y->rank ? (x->rank > y->rank) - (x->rank < y->rank)
+                                : x->is_trainer - y->is_trainer;
+}
+
+static void release_parts(struct parts *all) {
+    for (size_t i = 0; i < all->n; i++)
+        json_decref(all->v[i].head);
+    free(all->v);
+}
+
+static int find_parts(struct parts *all, const char *folder, struct pd_err *err) {
+    const struct dirent *e;
+    int rc = 0;
+    DIR *d = opendir(folder);
+    if (!d)
+        return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "%s", folder);
+    while (!rc && (e = readdir(d)))
+        if (pd_ends_with(e->d_name, ".jsonl") && all->n < PARTS_MAX) {
+            if (pd_grow(all->v, all->cap, all->n + 1)) {
+                rc = pd_oom(err, "the profile");
+                break;
+            }
+            struct part *p = &all->v[all->n++];
+            *p = (struct part){.head = NULL};
+            rc = pd_fmt(p->path, sizeof p->path, "%s/%s", folder, e->d_name)
+                     ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", folder)
+                     : read_head(p, err);
+        }
+    closedir(d);
+    if (!rc && !all->n)
+        rc = pd_fail(err, PD_ENOENT, "%s has no spans", folder);
+    if (!rc)
+        qsort(all->v, all->n, sizeof *all->v, by_place);
+    return rc;
+}
+
+/* --- the trace --- */
+
+struct trace {
+    FILE *f;
+    struct outputs_profile *to;
+    int64_t zero_ns; /* of paddlectl's clock */
+    const char *comma;
+    int no_memory;
+};
+
+static void put_event(struct trace *t, json_t *event) {
+    fputs(t->comma, t->f);
+    t->comma = ",\n";
+    t->no_memory |= !event;
+    if (event) /* write_trace finds an error of the file */
+        json_dumpf(event, t->f, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    json_decref(event);
+}
+
+static json_t *name_event(const char *what, int64_t pid, int tid, const char *name) {
+    return json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "ph", "M", "name", what, "pid",
+                     (json_int_t)pid, "tid", tid, "args", "name", name);
+}
+
+static int is_name(const char *s) {
+    for (; *s; s++)
+        if ((unsigned char)*s < 32 || (unsigned char)*s > 126 || *s == '\\' || *s == '"')
+            return 0;
+    return 1;
+}
+
+/* ["step",BEGIN,DURATION] */
+static int put_span(struct trace *t, const char *line, int64_t offset_ns, int64_t pid, int tid,
+                    const char *role) {
+    char name[NAME + 1];
+    int64_t began, took;
+    int end = 0;
+    if (sscanf(line, "[\"%60[^\"]\",%" SCNd64 ",%" SCNd64 "]%n", name, &began, &took, &end) != 3 ||
+        !end || !is_name(name) || took < 0 || began < 0)
+        return -1;
+    const int64_t at = began - offset_ns - t->zero_ns;
+    if (at < 0)
+        return -1;
+    fprintf(t->f,
+            "%s{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%d,"
+            "\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64 ".%03d}",
+            t->comma, name, role, pid, tid, at / 1000, (int)(at % 1000), took / 1000,
+            (int)(took % 1000));
+    t->comma = ",\n";
+    t->to->n_spans++;
+    return 0;
+}
+
+static int put_part(struct trace *t, const struct part *p, int64_t pid, struct pd_err *err) {
+    const char *role = p->is_trainer ? "trainer" : "pserver";
+    const int64_t offset = t->to->clocks[p->node].offset_ns;
+    char line[LINE], name[200];
+    int tid = 0, rc = 0;
+    FILE *f = open_part(p, err);
+    if (!f)
+        return err->code;
+    pd_fmt(name, sizeof name, "%s %lld on %.100s", role, (long long)p->rank, t->to->hosts[p->node]);
+    put_event(t, name_event("process_name", pid, 0, name));
+    if (!fgets(line, sizeof line, f)) /* the head */
+        rc = damaged(p, err);
+    while (!rc && fgets(line, sizeof line, f)) {
+        json_t *o = *line == '{' ? json_loads(line, 0, NULL) : NULL;
+        if (o) {
+            put_event(t, name_event("thread_name", pid, ++tid, pd_json_text(o, "thread")));
+            t->to->n_dropped += (uint64_t)number_of(o, "dropped");
+        } else if (!tid || put_span(t, line, offset, pid, tid, role)) {
+            rc = damaged(p, err);
+        }
+        json_decref(o);
+    }
+    fclose(f);
+    t->to->n_processes += !rc;
+    return rc;
+}
+
+static int has_clock(const struct outputs_profile *to, const struct part *p) {
+    return p->node < to->n_nodes && to->clocks[p->node].known;
+}
+
+static json_t *clocks_json(const struct outputs_profile *to) {
+    json_t *nodes = json_array();
+    for (int64_t i = 0; i < to->n_nodes; i++)
+        if (to->clocks[i].known)
+            json_array_append_new(
+                nodes, json_pack("{s:I, s:s, s:f, s:f}", "node", (json_int_t)i, "host",
+                                 to->hosts[i], "offset_us", (double)to->clocks[i].offset_ns / 1000,
+                                 "error_us", (double)to->clocks[i].error_ns / 1000));
+    return nodes;
+}
+
+static int put_trace(struct trace *t, const struct parts *all, struct pd_err *err) {
+    int64_t busy = 0, pid = 0;
+    int rc = 0;
+    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", t->f);
+    for (size_t i = 0; i < all->n && !rc; i++) {
+        if (!has_clock(t->to, &all->v[i])) {
+            t->to->n_left_out++;
+            continue;
+        }
+        busy += number_of(all->v[i].head, "busy");
+        rc = put_part(t, &all->v[i], ++pid, err);
+    }
+    fputs("\n],\n\"otherData\":", t->f);
+    t->comma = "";
+    put_event(t, json_pack("{s:s, s:o, s:I, s:I, s:I}", "job", t->to->job, "clocks",
+                           clocks_json(t->to), "dropped_spans", (json_int_t)t->to->n_dropped,
+                           "threads_without_spans", (json_int_t)busy, "processes_left_out",
+                           (json_int_t)t->to->n_left_out));
+    fputs("}\n", t->f);
+    return rc;
+}
+
+static int64_t first_ns(const struct outputs_profile *to, const struct parts *all) {
+    int64_t first = INT64_MAX;
+    for (size_t i = 0; i < all->n; i++)
+        if (has_clock(to, &all->v[i]) && all->v[i].begin_ns) {
+            const int64_t at = all->v[i].begin_ns - to->clocks[all->v[i].node].offset_ns;
+            first = at < first ? at : first;
+        }
+    return first;
+}
+
+static int write_trace(struct outputs_profile *to, const struct parts *all, const char *path,
+                       struct pd_err *err) {
+    char new[PATH_MAX];
+    if (pd_fmt(new, sizeof new, "%s.new", path))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", path);
+    struct trace t = {.f = fopen(new, "we"), .to = to, .zero_ns = first_ns(to, all), .comma = ""};
+    if (!t.f)
+        return pd_fail_errno(err, PD_EIO, errno, "%s", new);
+    int rc = put_trace(&t, all, err);
+    if (!rc && t.no_memory)
+        rc = pd_oom(err, "the trace");
+    int failed = ferror(t.f);
+    failed |= fclose(t.f);
+    if (!rc && (failed || rename(new, path)))
+        rc = pd_fail_errno(err, PD_EIO, errno, "%s", path);
+    if (rc)
+        unlink(new);
+    return rc;
+}
+
+int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err) {
+    char folder[PATH_MAX], path[PATH_MAX];
+    struct parts all = {0};
+    p->n_processes = p->n_left_out = 0;
+    p->n_spans = p->n_dropped = 0;
+    int rc = pd_fmt(folder, sizeof folder, "%s/profile", p->dir) ||
+                     pd_fmt(path, sizeof path, "%s/profile.json", p->dir)
+                 ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", p->dir)
+                 : find_parts(&all, folder, err);
+    if (!rc)
+        rc = write_trace(p, &all, path, err);
+    if (!rc)
+        rc = pd_rm_tree(folder, err);
+    release_parts(&all);
+    return rc;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile.h - the trace of a job (profile = 1): the spans that its processes recorded
+ * (base/spans.h), as one file on one clock, for ui.perfetto.dev and chrome://tracing.
+ *
+ *     DIR/profile/trainer-0.jsonl, pserver-0.jsonl, ... ──▶ DIR/profile.json
+ *
+ * The clock is CLOCK_MONOTONIC of paddlectl. Its difference to that of a node comes from the pings:
+ *
+ *     paddlectl  sent ─────────────────── received          node's clock - paddlectl's
+ *     node                  now                               = now - (sent + received) / 2
+ *
+ * (NTP, RFC 5905: offset and delay). However the two ways differ, the error is at most half of the
+ * round trip. So the ping with the shortest round trip counts. */
+#pragma once
+
+struct outputs_clock {
+    int known;
+    int64_t offset_ns; /* add it to paddlectl's clock, and it is the node's */
+    int64_t error_ns;  /* at the time of the ping */
+};
+
+/* A ping that was sent and answered at these times of paddlectl, at `now_ns` of the node. */
+void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns,
+                        int64_t received_ns);
+
+struct outputs_profile {
+    const char *dir; /* of the job's outputs */
+    const char *job;
+    const struct outputs_clock *clocks; /* [n_nodes], by node id */
+    const char *const *hosts;           /* [n_nodes] */
+    int64_t n_nodes;
+    /* out */
+    size_t n_processes, n_left_out; /* of nodes whose clock is not known */
+    uint64_t n_spans, n_dropped;
+};
+
+/* Makes the trace, and removes the parts. PD_ENOENT: there are no parts; PD_EDATA: a part is
+ * damaged. */
+int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err);

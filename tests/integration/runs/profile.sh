@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# paddlectl run --profile: one trace of two pservers and two trainers, on this machine, over ssh, and
+# with a node whose clock is 1000 s ahead. tests/support/trace.py checks schema, nesting, shares and
+# clocks.
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
+. "$TOP/tests/support/tiny_model.sh"
+/usr/bin/python3 -c 'import jsonschema' 2>/dev/null || skip "no python3-jsonschema"
+ctl=$BIN/paddlectl
+cd "$TMP" || exit 1
+tiny_data ws/data
+tiny_model vocabulary=300 size=256 hidden=512 test='data/*' <<'END' >ws/train.ini
+num_passes = 8
+batch_size = 48
+END
+trace() { # trace FOLDER OFFSET...
+    [ -s "$1/profile.json" ] && [ ! -e "$1/profile" ] || die "no trace, or parts are left: $(ls "$1")"
+    PYTHONDONTWRITEBYTECODE=1 "$TOP/tests/support/trace.py" "$1/profile.json" "$1" "${@:2}" || die "$1: see above"
+}
+job='[job]
+job_dispatch_package = ws'
+
+# --- two nodes here
+{ local_nodes 2; echo "$job"; } >conf.ini
+expect 0 "$ctl" run --conf=conf.ini --profile
+has "trace: output/JOB"
+has "spans of 4 processes; ui.perfetto.dev shows it"
+trace "$(readlink -f output/latest)"
+# With threads: the second one has spans of its own.
+expect 0 "$ctl" run --conf=conf.ini --profile --trainer_count=2
+/usr/bin/python3 - output/latest/profile.json <<'END' || die "no products of a second thread"
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+second = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name" and e["args"]["name"] == "thread 1"}
+assert len(second) == 2, second
+for t in second:
+    names = {e["name"] for e in events if (e["pid"], e["tid"]) == t}
+    assert {"forward", "backward", "product", "wait for threads", "gradients"} <= names, names
+END
+# Off: nothing is written.
+expect 0 "$ctl" run --conf=conf.ini
+has_not "trace: "
+[ -z "$(find output/latest/ -name 'profile*')" ] || die "a trace without --profile"
+# Rings that are full: what is dropped is counted.
+expect 0 "$ctl" run --conf=conf.ini --profile --num_passes=120 --batch_size=8 \
+    --set layer.e.size=8 --set layer.h.size=8
+has "earlier ones were dropped"
+trace "$(readlink -f output/latest)"
+/usr/bin/python3 -c 'import json, sys
+from collections import Counter
+t = json.load(open(sys.argv[1]))
+n = Counter((e["pid"], e["tid"]) for e in t["traceEvents"] if e["ph"] == "X")
+assert t["otherData"]["dropped_spans"] > 0 and max(n.values()) == 32768, (t["otherData"], n)' output/latest/profile.json || die "dropped spans"
+
+# --- over ssh
+if [ -x /usr/sbin/sshd ]; then
+    ssh_hosts 2
+    { cat "$fx/conf.ini"; echo "$job"; } >ssh.ini
+    expect 0 "$ctl" run --conf=ssh.ini --profile
+    trace "$(readlink -f output/latest)"
+else
+    echo "skipped: no sshd on this machine"
+fi
+
+# --- a node with another clock: CLOCK_MONOTONIC of node 1 is 1000 s ahead
+cat >ahead <<'END'
+#!/bin/sh
+node=$1
+shift
+[ "$node" = 1 ] || exec "$@"
+exec unshare $([ "$(id -u)" = 0 ] || echo --user --map-root-user) --time --fork --monotonic 1000 "$@"
+END
+chmod +x ahead
+if ./ahead 1 true 2>/dev/null; then
+    printf '[cluster]\nhosts = node[0-1]\nconnect = %s/ahead %%n\nroot_dir = %s/other%%n\nport = %s\n%s\n' \
+        "$TMP" "$TMP" $((10000 + RANDOM % 10000)) "$job" >ahead.ini
+    expect 0 "$ctl" run --conf=ahead.ini --profile
+    trace "$(readlink -f output/latest)" 0 1000
+else
+    echo "skipped: no time namespaces here, so no node with another clock"
+fi
+exit 0
