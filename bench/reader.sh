@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A click log in Criteo's form: how many lines a CPU second against getline and strtoul? And 10,000
-# records of runs: how long does `paddlectl runs` take against ls -l of the same files?
+# A click log in Criteo's form: how many lines a CPU second against getline and strtoul?
 #
+# And 10,000 records of runs: how long does `paddlectl runs` take against ls -l of the same files?
 # The records have four hosts, five passes and two metrics. The first call makes the index, and is
 # shown, too. Then both commands are called in turns; the best of each counts. RUNS=10000, ROUNDS=3.
 set -eu

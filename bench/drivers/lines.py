@@ -66,11 +66,11 @@ def misses(path):
 
 
 def questions():
-    """{bench: its question}: the first comment of its script."""
+    """{bench: its question}: the first comment of its script below the licence."""
     found = {}
     for path in glob.glob(f"{TOP}/bench/*.sh"):
         with open(path) as f:
-            m = re.search(r"^# (.*)$", f.read(), re.M)
+            m = re.search(r"^# (?!SPDX)(.*)$", f.read(), re.M)
         found[os.path.basename(path)[:-3]] = m.group(1) if m else ""
     return found
 

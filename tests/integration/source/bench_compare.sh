@@ -19,6 +19,8 @@ printf 'all bench-programs:\n.PHONY: all bench-programs\n' >Makefile
 # Each bench prints a line with the figure of its round: FIGURES is one word for each.
 fake() { # NAME FIGURES AFTER: bench/NAME.sh
     cat >"bench/$1.sh" <<END
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # what $1 asks
 figures=($2)
 n=\$(cat count-$1 2>/dev/null || echo 0)
@@ -84,7 +86,9 @@ has_not "round 0: more"
 ROUNDS_COMPARED=1 compare 2 bench/compare "$first" "$within"
 has "must be 2 or more"
 
-# bench/run: the exit status, and the missed targets last
+# bench/run: the list of questions; the exit status, and the missed targets last
+expect 0 bench/run
+grep -qx 'rate  *what rate asks' <<<"$OUT" || die "$OUT"
 expect 0 bench/run rate
 [ "$(tail -1 <<<"$OUT")" = "no measured target is missed" ] || die "$OUT"
 sed 's/ratio 1.00/ratio 0.99/' bench/rate.sh >bench/short.sh
