@@ -242,6 +242,13 @@ int train_infer(const struct train_infer *x, uint64_t *n_samples, struct pd_err 
     int rc = open_all(&f, err);
     if (!rc)
         rc = run(&f, err);
+    const struct model_ini *m = f.graph ? nn_graph_model(f.graph) : NULL;
+    if (err->code == PD_EDATA && !x->tokens && m && data_schema_is_ids(m->schema) &&
+        m->data.vocabulary_file.line) {
+        const struct pd_err why = *err;
+        *err = (struct pd_err){0};
+        pd_fail(err, why.code, "%.700s; if these are sentences, give --tokens=words", why.msg);
+    }
     if (n_samples)
         *n_samples = f.n_samples;
     close_all(&f);

@@ -50,7 +50,7 @@ has_not ":0"
 expect 2 "$CTL" infer --data=words --tokens=letters
 has "tokens is words or blanks, not 'letters'"
 expect 1 "$CTL" infer --data=words
-has "'four' is not an id"
+has "'four' is not an id (bad lines: 1, allowed: 0); if these are sentences, give --tokens=words"
 cp workspace/dict.txt kept && sed -i 's/^<unk>$/unknown/' workspace/dict.txt
 expect 1 "$CTL" infer --data=words --tokens=words
 has "dict.txt: the line '<unk>' is missing"
