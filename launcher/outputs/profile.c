@@ -7,12 +7,16 @@
 
 #include "base/json_text.h"
 
-enum { VERSION = 1, LINE = 400, NAME = 60, PARTS_MAX = 100000, SECOND_NS = 1000000000 };
+enum { VERSION = 1, LINE = 400, NAME = 60, PARTS_MAX = 100000 };
+
+/* Times of other machines are below this, 36 years, so that their sums and differences fit. */
+static const int64_t TIME_MAX_NS = (int64_t)1 << 60;
 
 void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns,
                         int64_t received_ns) {
     const int64_t trip = received_ns - sent_ns;
-    if (sent_ns <= 0 || now_ns <= 0 || trip < 0 || (c->known && (trip + 1) / 2 >= c->error_ns))
+    if (sent_ns <= 0 || now_ns <= 0 || now_ns > TIME_MAX_NS || trip < 0 ||
+        (c->known && (trip + 1) / 2 >= c->error_ns))
         return;
     *c = (struct outputs_clock){
         .known = 1, .offset_ns = now_ns - (sent_ns + trip / 2), .error_ns = (trip + 1) / 2};
@@ -62,7 +66,8 @@ static int read_head(struct part *p, struct pd_err *err) {
     p->node = number_of(p->head, "node");
     p->rank = number_of(p->head, "rank");
     p->begin_ns = number_of(p->head, "begin_ns");
-    return number_of(p->head, "version") == VERSION && p->node >= 0 && p->rank >= 0
+    return number_of(p->head, "version") == VERSION && p->node >= 0 && p->rank >= 0 &&
+                   p->begin_ns >= 0 && p->begin_ns <= TIME_MAX_NS
                ? 0
                : damaged(p, err);
 }
@@ -144,7 +149,8 @@ static int put_span(struct trace *t, const char *line, int64_t offset_ns, int64_
     int64_t began, took;
     int end = 0;
     if (sscanf(line, "[\"%60[^\"]\",%" SCNd64 ",%" SCNd64 "]%n", name, &began, &took, &end) != 3 ||
-        !end || !is_name(name) || took < 0 || began < 0)
+        !end || !is_name(name) || took < 0 || took > TIME_MAX_NS || began < 0 ||
+        began > TIME_MAX_NS)
         return -1;
     const int64_t at = began - offset_ns - t->zero_ns;
     if (at < 0)

@@ -24,6 +24,7 @@ static void a_ping_gives_the_offset(void **state) {
         {"no time: an older agent", 1000, 0, 1200, 0, 0, 0},
         {"no echo: an older agent", 0, 5000, 1200, 0, 0, 0},
         {"answered before it was sent", 1000, 5000, 900, 0, 0, 0},
+        {"no time of a clock", 1000, INT64_MAX, 1200, 0, 0, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -197,6 +198,9 @@ static void a_damaged_part_is_an_error(void **state) {
         {head, thread, "[\"cut off\",5000"},
         {head, thread, "[\"negative\",5000,-1]\n"},
         {head, thread, "[\"before the beginning\",4999,1]\n"},
+        {head, thread, "[\"no time of a clock\",9223372036854775807,1]\n"},
+        {head, thread, "[\"endless\",5000,9223372036854775807]\n"},
+        {"{\"version\":1,\"node\":0,\"begin_ns\":9223372036854775807}\n", "", ""},
         {head, thread, "[\"a\\\\b\",5000,1]\n"},
         {head, thread, "[\"a\tb\",5000,1]\n"},
         {head, thread, "{\"thread\":\n"},
