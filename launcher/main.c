@@ -16,6 +16,7 @@ static const struct command commands[] = {
     {"ps", cmd_ps, "list the jobs on the hosts: owner, state, start, progress"},
     {"status", cmd_status,
      "show one job node by node: processes, CPUs, memory, speed, the first failure"},
+    {"top", cmd_top, "watch the processes of a job that runs: who holds the others up?"},
     {"logs", cmd_logs, "show the logs of a job's processes, all nodes merged by time"},
     {"attach", cmd_attach, "follow a running job; Ctrl-C leaves the job running"},
     {"stop", cmd_stop, "end all processes of a job on all nodes"},

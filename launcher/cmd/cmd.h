@@ -24,6 +24,7 @@ int cmd_stop(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_fetch(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_runs(int argc, char **argv);

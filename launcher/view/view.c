@@ -60,9 +60,11 @@ static void destroy(struct view *v) {
 
 /* --- the live block --- */
 
-/* Wipe the block on the terminal. A terminal that became narrower has wrapped its lines. */
+/* Wipe the block on the terminal. A terminal that became narrower has wrapped its lines; what has
+ * scrolled out of a lower one stays. */
 static void put_wipe(struct view *v, struct pd_buf *out) {
-    size_t width = (size_t)term_width(v->fd), rows = 0;
+    const size_t width = (size_t)term_width(v->fd), height = (size_t)term_height(v->fd);
+    size_t rows = 0;
     if (!v->drawn.len)
         return;
     for (size_t at = 0, n; at <= v->drawn.len; at += n + 1) {
@@ -72,6 +74,7 @@ static void put_wipe(struct view *v, struct pd_buf *out) {
         rows += cols > width ? (cols + width - 1) / width : 1;
     }
     pd_put_u8(out, '\r');
+    rows = rows < height ? rows : height;
     if (rows > 1)
         pd_put_fmt(out, "\033[%zuA", rows - 1);
     pd_put(out, "\033[J", 3);

@@ -228,7 +228,7 @@ static int on_bye(struct client *c, const struct wire_frame *f, const json_t *bo
     (void)err;
     msg_body(f, &o, NULL); /* a body is optional */
     if (ag->job && !wire_get(&wire_ag_bye, &m, o, NULL))
-        ag_job_bye(ag->job, (int)m.abandon, (int)m.detach);
+        ag_job_bye(ag->job, (int)m.abandon, (int)m.detach, client_is_spare(c));
     json_decref(o);
     client_close(c, 0);
     return 0;

@@ -473,15 +473,15 @@ void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const cha
     }
 }
 
-void ag_job_bye(struct ag_job *j, int abandon, int detach) {
+void ag_job_bye(struct ag_job *j, int abandon, int detach, int is_spare) {
     if (detach && ag_job_is_live(j) && !j->result) {
         j->spec.job.attached = 0;
         ag_vote_detached(j);
         clients_set_owner(j->o.clients, "");
         ag_job_save_state(j);
-    } else if (!ag_job_is_live(j))
+    } else if (!ag_job_is_live(j) && !is_spare)
         ag_job_quit(j, 0);
-    else if (abandon && !j->started)
+    else if (ag_job_is_live(j) && abandon && !j->started)
         ag_job_end(j, BYE_GRACE_MS, "", "given up before it ran");
     else if (j->result)
         j->said_bye = 1;

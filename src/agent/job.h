@@ -42,8 +42,9 @@ extern const struct client_service ag_job_service;
 int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *err);
 void ag_job_free(struct ag_job *j); /* after the loop has ended; NULL is allowed */
 
-void ag_job_tick(struct ag_job *j, uint64_t passed_ms);     /* leases */
-void ag_job_bye(struct ag_job *j, int abandon, int detach); /* a client sent AG_BYE */
+void ag_job_tick(struct ag_job *j, uint64_t passed_ms); /* leases */
+/* A client sent AG_BYE. is_spare: see client_is_spare; its leave does not end a job that begins. */
+void ag_job_bye(struct ag_job *j, int abandon, int detach, int is_spare);
 /* Ends the processes, then the agent. Unless the job is over, `reason` becomes its failure. With
  * role "agent" the node leaves the job, and a job that may restart continues without it. */
 void ag_job_end(struct ag_job *j, unsigned grace_ms, const char *role, const char *reason);

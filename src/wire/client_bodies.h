@@ -224,7 +224,8 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, TEXT, cpus, 0, WIRE_MAX_REASON, 0) \
     X(body, INT, rss_bytes, 0, INT64_MAX, 0)   \
     X(body, INT, cpu_ms, 0, INT64_MAX, 0)      \
-    X(body, INT, threads, 0, INT32_MAX, 0)
+    X(body, INT, threads, 0, INT32_MAX, 0)     \
+    X(body, BOOL, stopped, 0, 1, 0)
 
 #define WIRE_AG_CLEAN(X, body)          \
     X(body, INT, keep, 0, 10000, 10000) \

@@ -19,6 +19,8 @@ PIDS=()
 cleanup() {
     local status=$?
     trap - EXIT INT TERM
+    # A signal to a command that was just started may reach the shell's copy, before it executes it.
+    [ "$BASHPID" = $$ ] || exit "$status"
     [ $status -ne 0 ] || [ ! -e "$TMP/.died" ] || status=1
     for p in ${PIDS[@]+"${PIDS[@]}"}; do kill "$p" 2>/dev/null; done
     for p in ${PIDS[@]+"${PIDS[@]}"}; do wait "$p" 2>/dev/null; done

@@ -293,6 +293,13 @@ json_t *client_lease(struct client *c, int64_t sent_ns) {
                                              .now_ns = (int64_t)pd_mono_ns()});
 }
 
+int client_is_spare(const struct client *c) {
+    int is_spare = !client_renews(c);
+    for (const struct client *o = c->all->first; o; o = o->next)
+        is_spare |= o != c && o->conn && client_renews(o);
+    return is_spare;
+}
+
 unsigned client_others(const struct client *c) {
     unsigned n = 0;
     for (const struct client *o = c->all->first; o; o = o->next)

@@ -25,8 +25,10 @@ static json_t *processes(const json_t *list, int agent_is_gone) {
             continue;
         if (agent_is_gone)
             p.state = "exited";
-        if (!strcmp(p.state, "running") && p.pid > 0)
+        if (!strcmp(p.state, "running") && p.pid > 0) {
             process_tree_usage((pid_t)p.pid, &u);
+            p.stopped = process_tree_stopped((pid_t)p.pid);
+        }
         p.cpus = u.cpus;
         p.rss_bytes = (int64_t)u.rss_bytes;
         p.cpu_ms = (int64_t)u.cpu_ms;

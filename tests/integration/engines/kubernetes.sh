@@ -139,7 +139,7 @@ mkfifo never
 exec 7<>never
 for s in INT TERM HUP; do # while paddlectl reads its input
     start reader "$ctl" exec --conf=conf.ini --stdin=never cat 7<&-
-    wait_for 30 "exec reads its input" eval 'ls -l /proc/$PID/fd | grep -q never'
+    wait_for 30 "exec reads its input" eval '[[ $(readlink /proc/$PID/exe) == */paddlectl ]] && ls -l /proc/$PID/fd | grep -q never'
     kill -$s "$PID"
     wait_for 60 "$s ends exec" eval '! kill -0 $PID'
     wait "$PID"

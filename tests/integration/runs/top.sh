@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# paddlectl top: the figures of the processes are those of /proc; it names a trainer that is slow and
+# one that is stopped; on a terminal it draws anew, changes its size, ends with q, Ctrl-C, or the job.
+. "$(dirname "$0")/../../support/lib.sh"
+. "$TOP/tests/support/hosts.sh"
+. "$TOP/tests/support/tiny_model.sh"
+[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
+endless_job
+# Steps of some milliseconds, and passes of some seconds.
+printf '%s\n' 'num_passes = 1000000' 'batch_size = 600' 'log_period = 100' |
+    tiny_model vocabulary=300 size=64 hidden=1500 >ws/train.ini
+for f in ws/data/*; do
+    for i in $(seq 40); do cat "$f"; done >more && mv more "$f"
+done
+top() { expect 0 "$ctl" top --conf=conf.ini --once "$@"; }
+pid_of() { awk -v what="$1" '{ for (i = 1; i < NF; i++) if ($i == what && $(i + 1) == '"$2"') print $(i + 3) }' <<<"$OUT"; }
+
+expect 2 "$ctl" top --conf=conf.ini
+has "no host of conf.ini has a job"
+start run "$ctl" run --conf=conf.ini --name=watched
+run=$PID
+speeds() { "$ctl" top --conf=conf.ini --once >seen 2>&1 && [ "$(grep -c 'trainer .* samples/s .*%' seen)" = 2 ]; }
+wait_for 120 "trainers with a speed" speeds
+
+# --- the table
+top
+[[ $(head -1 <<<"$OUT") == JOB*" (watched): "*", 2 nodes" ]] || die "$OUT"
+[ "$(grep -c ' running ' <<<"$OUT")" = 4 ] || die "not four processes: $OUT"
+for role in trainer pserver; do
+    for rank in 0 1; do
+        pid=$(pid_of $role $rank)
+        [ "$(cat "/proc/$pid/comm")" = paddle_$role ] || die "$role $rank is not process $pid: $OUT"
+    done
+done
+pid=$(pid_of trainer 1)
+read -r memory unit <<<"$(awk '/trainer 1 / { for (i = 1; i < NF; i++) if ($i ~ /^[0-9.]+[KMG]$/) print $i }' <<<"$OUT" | head -1 | sed 's/.$/ &/')"
+rss=$(awk '/^VmRSS/ { print $2 }' "/proc/$pid/status")
+case $unit in K) factor=1 ;; M) factor=1024 ;; *) factor=1048576 ;; esac
+holds "m * f > 0.7 * rss && m * f < 1.4 * rss" m="$memory" f=$factor rss="$rss"
+top --sort=memory
+order() { awk '/ running | stopped / { for (i = 1; i < NF; i++) if ($i ~ /^[0-9.]+[KMG]$/) { v = $i + 0; v *= $i ~ /G$/ ? 1048576 : $i ~ /M$/ ? 1024 : 1; print v; next } }' <<<"$OUT"; }
+[ "$(order | wc -l)" = 4 ] && order | sort -crg || die "not by memory: $OUT"
+top --sort=node
+[ "$(awk '/ running / { print $1 }' <<<"$OUT" | xargs)" = "0 0 1 1" ] || die "not by node: $OUT"
+expect 0 "$ctl" top --conf=conf.ini # a pipe gets one table, too
+[ "$(grep -c ' running ' <<<"$OUT")" = 4 ] || die "$OUT"
+
+# --- a slow trainer: it runs a third of the time
+top
+slow=$(pid_of trainer 1)
+while kill -STOP "$slow" 2>/dev/null && sleep 0.2 && kill -CONT "$slow" && sleep 0.1; do :; done &
+brake=$!
+PIDS+=("$brake")
+named() { "$ctl" top --conf=conf.ini --once >seen 2>&1 && grep -q "^trainer 1 on local.1 holds the others up: it waits " seen; }
+wait_for 120 "the slow trainer is named" named
+grep ' running \| stopped ' seen | head -1 | grep -q ' trainer 1 ' || die "the slow trainer is not the first: $(cat seen)"
+kill "$brake"
+wait "$brake" 2>/dev/null
+
+# --- a stopped one
+kill -STOP "$slow"
+stopped() { "$ctl" top --conf=conf.ini --once >seen 2>&1 && grep -qx "trainer 1 on local.1 is stopped by a signal (kill -CONT $slow)" seen; }
+wait_for 60 "the stopped trainer is named" stopped
+awk '/ pserver | trainer / { print; exit }' seen | grep -q " trainer 1  *stopped  *$slow " || die "$(cat seen)"
+expect 0 "$ctl" status --conf=conf.ini
+grep -q "trainer 1  *stopped" <<<"$OUT" || die "$OUT"
+kill -CONT "$slow"
+
+# --- on a terminal
+PYTHONPATH=$TOP/tests/support PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8 /usr/bin/python3 - "$ctl" "$run" <<'END' || die "on a terminal"
+import os, signal, sys
+from screen import Screen
+ctl, job = sys.argv[1], int(sys.argv[2])
+command = [ctl, "top", "--conf=conf.ini", "--delay=0.3"]
+def shown(s): return [l for l in s.lines[s.top:] if l.strip()]
+def tables(s): return sum(l.split()[:2] == ["NODE", "HOST"] for l in shown(s))
+def progress(s): return [l for l in shown(s) if l.startswith("pass ")]
+s = Screen(command, cols=110, rows=20)
+s.until(lambda: tables(s) == 1 and progress(s), "a table")
+first = progress(s)
+s.until(lambda: tables(s) == 1 and progress(s) and progress(s) != first, "the table changes")
+for cols, rows in (60, 20), (120, 24), (50, 8):
+    s.resize(cols, rows)
+    s.until(lambda: tables(s) == 1 and all(len(l) < cols for l in shown(s)) and
+            len(shown(s)) < rows and s.lines[-1].strip(), "%d columns" % cols)
+s.resize(110, 20)
+assert s.modes() == (False, False, True), "keys are not read"
+s.type("q")
+assert s.wait() == 0, s
+assert "interrupted" not in s.text, s
+assert s.modes() == (True, True, True), "the terminal's modes are not restored"
+s = Screen(command, cols=110, rows=20)
+s.until(lambda: tables(s) == 1, "a table")
+s.proc.send_signal(signal.SIGINT)
+assert s.wait() == 130, s
+os.kill(job, 0)  # the job goes on
+s = Screen(command, cols=110, rows=20)
+s.until(lambda: tables(s) == 1, "a table")
+os.kill(job, signal.SIGINT)
+assert s.wait() == 0, s
+assert any("the job is over; 'paddlectl status JOB" in l for l in s.lines), s
+END
+wait "$run"
+[ $? = 130 ] || die "the job: $(tail -3 run.log)"
+
+# --- wrong usage, and a job that is over
+expect 2 "$ctl" top --conf=conf.ini
+has "does not run; 'paddlectl status JOB"
+expect 2 "$ctl" top --conf=conf.ini --sort=name
+has "give wait, cpu, memory, speed or node"
+expect 2 "$ctl" top --conf=conf.ini --delay=0
+has "give seconds, 0.2 to 3600"
+expect 2 "$ctl" top --conf=conf.ini nobody
