@@ -19,7 +19,7 @@ struct node_process answers_process(const json_t *processes, size_t i) {
 
 int answers_runs(const struct node_process *p) { return !strcmp(p->state, "running"); }
 
-size_t answers_n_running(const struct answer *a) {
+size_t answers_n_running(const struct node_answer *a) {
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(a->status.processes); i++) {
         const struct node_process p = answers_process(a->status.processes, i);
@@ -28,12 +28,12 @@ size_t answers_n_running(const struct answer *a) {
     return n;
 }
 
-static struct answer *answer_of(const struct ask_all_node *n) {
+static struct node_answer *answer_of(const struct ask_all_node *n) {
     return &((struct answers *)n->g->arg)->v[n->id];
 }
 
 static int take_status(struct ask_all_node *n, json_t *body, struct pd_err *err) {
-    struct answer *a = answer_of(n);
+    struct node_answer *a = answer_of(n);
     struct ag_status_answer m;
     const int rc = wire_get(&wire_ag_status_answer, &m, body, err);
     if (rc)
@@ -48,21 +48,23 @@ static int take_status(struct ask_all_node *n, json_t *body, struct pd_err *err)
     return 0;
 }
 
-static void request_status(struct answer *a) {
+static void request_status(struct node_answer *a) {
     ask_all_request(a->n, WIRE_AG_STATUS, json_object(), ASK_MS, "asking for the status",
                     take_status);
 }
 
 static void on_again(uv_timer_t *t) {
-    struct answer *a = t->data;
+    struct node_answer *a = t->data;
     if (a->n->link && !a->n->over)
         request_status(a);
 }
 
-void answers_again(struct answer *a, uint64_t ms) { uv_timer_start(&a->again, on_again, ms, 0); }
+void answers_again(struct node_answer *a, uint64_t ms) {
+    uv_timer_start(&a->again, on_again, ms, 0);
+}
 
 static void on_connected(struct ask_all_node *n) {
-    struct answer *a = answer_of(n);
+    struct node_answer *a = answer_of(n);
     a->n = n;
     if (!a->has_timer)
         uv_timer_init(&n->g->c->loop, &a->again);
@@ -72,7 +74,7 @@ static void on_connected(struct ask_all_node *n) {
 }
 
 static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t *body) {
-    struct answer *a = answer_of(n);
+    struct node_answer *a = answer_of(n);
     if (f->type != WIRE_AG_RESULT || a->result)
         return;
     a->result = json_incref(body);
@@ -105,7 +107,7 @@ static void release(struct answers *s, struct ask_all *g) {
     s->v = NULL;
 }
 
-double answers_cpu_percent(const struct answer *a, size_t i) {
+double answers_cpu_percent(const struct node_answer *a, size_t i) {
     int64_t us = a->status.now_us - a->before_us;
     struct node_process p = answers_process(a->status.processes, i),
                         old = answers_process(a->before, i);
@@ -125,11 +127,11 @@ static int64_t head_node(const struct answers *s) {
     return node;
 }
 
-const struct answer *answers_head(const struct answers *s) {
-    const struct answer *best = NULL;
+const struct node_answer *answers_head(const struct answers *s) {
+    const struct node_answer *best = NULL;
     const int64_t head = head_node(s);
     for (size_t i = 0; i < s->g->c->hosts.n; i++) {
-        const struct answer *a = &s->v[i];
+        const struct node_answer *a = &s->v[i];
         if (a->body && (!best || a->status.node == head ||
                         (best->status.node != head && a->status.node < best->status.node)))
             best = a;
@@ -139,7 +141,7 @@ const struct answer *answers_head(const struct answers *s) {
 
 /* An unreachable host has no known node id and is compared by name. */
 const char *answers_lost_why(const struct answers *s, size_t host, int64_t *id) {
-    const struct answer *head = answers_head(s);
+    const struct node_answer *head = answers_head(s);
     const json_t *v;
     struct lost_node lost;
     size_t i;

@@ -9,7 +9,7 @@ enum { ANSWERS_CPU_MS = 400 }; /* CPU use is measured over at least this time */
 
 struct answers;
 
-struct answer { /* of a host */
+struct node_answer { /* of a host */
     struct answers *s;
     struct ask_all_node *n;
     json_t *body, *result;          /* AG_STATUS's; AG_RESULT */
@@ -23,10 +23,10 @@ struct answer { /* of a host */
 struct answers {
     struct ask_all *g;
     const struct found_job *job;
-    struct answer *v; /* index: host of conf.ini */
+    struct node_answer *v; /* index: host of conf.ini */
     /* A node has answered: the next step is ask_all_done or answers_again. */
-    void (*on_answer)(struct answer *a);
-    void (*on_result)(struct answer *a); /* the job is over there; or NULL */
+    void (*on_answer)(struct node_answer *a);
+    void (*on_result)(struct node_answer *a); /* the job is over there; or NULL */
     void *arg;
 };
 
@@ -38,17 +38,17 @@ int answers_main(const struct pd_options *o, const char *want,
 /* Asks all nodes of s->job, or with `running` those that run it, until ask_all_done was called for
  * each. PD_ECANCELED: Ctrl-C; PD_ENOMEM. */
 int answers_run(struct answers *s, int running, struct pd_err *err);
-void answers_again(struct answer *a, uint64_t ms); /* asks once more, later */
+void answers_again(struct node_answer *a, uint64_t ms); /* asks once more, later */
 
 /* Process i of a list; zeros and empty texts if there is none. */
 struct node_process answers_process(const json_t *processes, size_t i);
 int answers_runs(const struct node_process *p);
-size_t answers_n_running(const struct answer *a);
+size_t answers_n_running(const struct node_answer *a);
 /* The CPU time of process i between the two answers, in percent of one CPU; -1: not known. */
-double answers_cpu_percent(const struct answer *a, size_t i);
+double answers_cpu_percent(const struct node_answer *a, size_t i);
 
 /* The head's answer, else that of the node with the lowest id. NULL: no answers. */
-const struct answer *answers_head(const struct answers *s);
+const struct node_answer *answers_head(const struct answers *s);
 /* Why the head says that the job continues without this host, and its id there; NULL: the host is
  * not lost. */
 const char *answers_lost_why(const struct answers *s, size_t host, int64_t *id);

@@ -50,7 +50,7 @@ static void print_lost(const struct answers *s) {
 }
 
 static void print_head(const struct answers *s) {
-    const struct answer *head = answers_head(s);
+    const struct node_answer *head = answers_head(s);
     char text[200], span[40] = "", when[40] = "";
     struct progress p;
     struct tm tm;
@@ -106,9 +106,9 @@ static void state_of_process(char *out, size_t cap, const struct node_process *p
         pd_fmt(out, cap, "ended");
 }
 
-static void add_process(struct table *t, const struct answer *a, const char *id, const char *host,
-                        const char *state, size_t i, const char *restarts, const char *speed,
-                        const char *waits) {
+static void add_process(struct table *t, const struct node_answer *a, const char *id,
+                        const char *host, const char *state, size_t i, const char *restarts,
+                        const char *speed, const char *waits) {
     const struct node_process p = answers_process(a->status.processes, i);
     char who[32], how[32], pid[16], cpus[64], rss[16] = "", cpu[16] = "", threads[16] = "",
                                               up[40] = "", port[16] = "";
@@ -136,7 +136,7 @@ static void add_process(struct table *t, const struct answer *a, const char *id,
 }
 
 static void add_node(struct table *t, const struct answers *s, const struct ask_all_node *n) {
-    const struct answer *a = &s->v[n->id];
+    const struct node_answer *a = &s->v[n->id];
     int64_t lost_id = 0;
     const char *lost = answers_lost_why(s, (size_t)n->id, &lost_id);
     char id[16] = "", restarts[16] = "", speed[80] = "", waits[16] = "";
@@ -189,12 +189,12 @@ static void print_nodes(const struct answers *s) {
 static json_t *or_null(json_t *o) { return o ? json_incref(o) : json_null(); }
 
 static int print_json(const struct answers *s) {
-    const struct answer *head = answers_head(s);
+    const struct node_answer *head = answers_head(s);
     json_t *nodes = json_array(), *bad = json_array();
     int64_t later;
     for (size_t i = 0; i < s->g->c->hosts.n; i++) {
         const struct ask_all_node *n = &s->g->nodes[i];
-        struct answer *a = &s->v[i];
+        struct node_answer *a = &s->v[i];
         if (n->err.code)
             json_array_append_new(
                 bad, json_pack("{s:s, s:s}", "host", n->host->label, "error", n->err.msg));
@@ -225,7 +225,7 @@ static int print_json(const struct answers *s) {
 
 /* --- the command --- */
 
-static void ask_twice(struct answer *a) { /* for the CPU use of processes that run */
+static void ask_twice(struct node_answer *a) { /* for the CPU use of processes that run */
     if (a->before || !answers_n_running(a))
         ask_all_done(a->n);
     else

@@ -32,7 +32,7 @@ struct top {
 static size_t collect(const struct top *t, struct top_row *rows, size_t cap) {
     size_t n = 0;
     for (size_t i = 0; i < t->s->g->c->hosts.n; i++) {
-        const struct answer *a = &t->s->v[i];
+        const struct node_answer *a = &t->s->v[i];
         int64_t lost_id;
         struct progress p;
         const int has_progress = a->body && !progress_parse(&p, a->status.progress);
@@ -98,7 +98,7 @@ static void add_row(struct table *t, const struct top_row *r) {
 
 static void put_head(const struct top *t, const struct top_row *rows, size_t n, FILE *f) {
     const struct found_job *job = t->s->job;
-    const struct answer *head = answers_head(t->s);
+    const struct node_answer *head = answers_head(t->s);
     json_t *event = answers_progress(t->s);
     struct progress p;
     char text[300];
@@ -229,7 +229,7 @@ static void close_terminal(struct top *t) {
 
 /* --- the command --- */
 
-static void on_answer(struct answer *a) {
+static void on_answer(struct node_answer *a) {
     const struct top *t = a->s->arg;
     if (t->view)
         answers_again(a, (uint64_t)(t->delay_s * 1000));
@@ -239,7 +239,7 @@ static void on_answer(struct answer *a) {
         answers_again(a, ANSWERS_CPU_MS);
 }
 
-static void on_result(struct answer *a) {
+static void on_result(struct node_answer *a) {
     if (!a->n->over)
         ask_all_done(a->n);
 }

@@ -14,7 +14,8 @@ for f in ws/data/*; do
     for i in $(seq 40); do cat "$f"; done >more && mv more "$f"
 done
 top() { expect 0 "$ctl" top --conf=conf.ini --once "$@"; }
-pid_of() { awk -v what="$1" '{ for (i = 1; i < NF; i++) if ($i == what && $(i + 1) == '"$2"') print $(i + 3) }' <<<"$OUT"; }
+# pid_of ROLE RANK: from the table
+pid_of() { awk -v role="$1" -v rank="$2" '/ running | stopped / { for (i = 1; i < NF; i++) if ($i == role && $(i + 1) == rank) print $(i + 3) }' <<<"$OUT"; }
 
 expect 2 "$ctl" top --conf=conf.ini
 has "no host of conf.ini has a job"
