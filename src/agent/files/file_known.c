@@ -64,12 +64,22 @@ void file_announce(const struct file_fetch *d) {
 
 /* --- on the head: the holders of a file --- */
 
+/* Each holder is asked once. */
+static void add_holder(int32_t *node, size_t *n, size_t cap, int32_t it) {
+    for (size_t i = 0; i < *n; i++)
+        if (node[i] == it)
+            return;
+    if (*n < cap)
+        node[(*n)++] = it;
+}
+
 json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
                         struct pd_err *err) {
     /* The files were sent to the nodes of the first attempt. */
     const struct roles *roles = &d->o.spec->roles;
     struct file_holders h;
     int32_t node[2 * FILE_RANKS + 64];
+    const size_t cap = sizeof node / sizeof node[0];
     char text[300];
     size_t n = 0;
     if (!d->list || !file_index_find(d->list, path, &h)) {
@@ -80,9 +90,10 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
     for (int k = 0; k < FILE_RANKS; k++)
         for (int c = 0; c < d->o.spec->job.data_copies; c++)
             if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
-                node[n++] = (roles->nodes[ROLE_TRAINER][h.rank[k]] + c) % d->o.spec->n_nodes;
-    for (size_t i = 0; i < h.n_nodes && n < sizeof node / sizeof node[0]; i++)
-        node[n++] = h.node[i];
+                add_holder(node, &n, cap,
+                           (roles->nodes[ROLE_TRAINER][h.rank[k]] + c) % d->o.spec->n_nodes);
+    for (size_t i = 0; i < h.n_nodes; i++)
+        add_holder(node, &n, cap, h.node[i]);
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         int it = node[(i + (size_t)asker) % n]; /* different askers begin with different holders */

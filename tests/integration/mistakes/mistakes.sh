@@ -128,7 +128,7 @@ help="see 'paddlectl run --help'"
 row no_command 2 "usage: paddlectl COMMAND" "run        dispatch, start, follow" "ctl"
 row command_typo 2 "there is no command 'rnu'" "did you mean 'run'?" "ctl rnu"
 row command_unknown 2 "there is no command 'launch'" "'paddlectl help' lists them" "ctl launch"
-row help_of_nothing 2 "there is no command 'nope'" "'paddlectl help' lists them" "ctl help nope"
+row help_of_nothing 2 "there is no command 'wibble'" "'paddlectl help' lists them" "ctl help wibble"
 row option_typo 2 "unknown option --num_pases" "did you mean --num_passes?" "ctl run --num_pases=3"
 row option_unknown 2 "unknown option --machines" "$help" "ctl run --machines=2"
 row option_of_engine 2 "nodes is for engine = slurm and kubernetes" "hosts names the nodes" \

@@ -36,6 +36,25 @@ static void the_next_node_has_a_copy(void **state) {
     assert_int_equal(n_fed, 0);
 }
 
+static int count(const char *text, const char *part) {
+    int n = 0;
+    for (; (text = strstr(text, part)); text++)
+        n++;
+    return n;
+}
+
+/* Nodes 1 and 2 have the file for their trainers, and node 2 as the copy of node 1, too. */
+static void a_holder_is_asked_once(void **state) {
+    struct pd_err err;
+    (void)state;
+    node[0]->spec.job.data_copies = 2;
+    send_list(on_both);
+    node[1]->lost = node[2]->lost = 1;
+    assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
+    if (count(err.msg, "node 1 (") != 1 || count(err.msg, "node 2 (") != 1)
+        fail_msg("%s", err.msg);
+}
+
 /* A holder fails in the middle of a file: the next source is asked for what has not come. */
 static void what_came_is_not_asked_for_again(void **state) {
     struct file_pieces f = {0};
@@ -177,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_next_node_has_a_copy, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(a_holder_is_asked_once, setup_two, teardown),
         cmocka_unit_test_setup_teardown(what_came_is_not_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
         cmocka_unit_test_setup_teardown(who_was_asked_is_told, setup, teardown),
