@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* agent_main.c - main of paddle_agent: parses options, assembles, runs, exits. */
 #include <getopt.h>
+#include <poll.h>
 #include <sodium.h>
+#include <sys/socket.h>
 
 #include "agent/agent.h"
 #include "agent/callback/callback.h"
@@ -13,7 +15,12 @@
 #include "base/version.h"
 #include "wire/msg.h"
 
-enum { LINGER_MS = 2000, EXIT_USAGE = 2 };
+enum {
+    LINGER_MS = 2000,
+    EXIT_USAGE = 2,
+    ENDING_US = 20000, /* between two looks at an agent that is ending */
+    ENDING_TRIES = 250
+};
 
 static const char usage[] =
     "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID "
@@ -93,6 +100,30 @@ static int call_back(const struct options *o) {
     return err.code != 0;
 }
 
+/* 1: the agent has closed this connection without AG_HELLO, with which it begins: it is ending. */
+static int is_ending(int sock) {
+    struct pollfd p[] = {{.fd = sock, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
+    char c;
+    while (poll(p, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (!p[0].revents) /* the client has gone, or sends something */
+        return 0;
+    const ssize_t n = recv(sock, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    return !n || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* A connection to the agent of the job; -1: there is none. */
+static int connect_agent(const struct node_paths *p) {
+    int fd = node_paths_connect(p);
+    for (int i = 0; fd >= 0 && is_ending(fd); i++) {
+        pd_close(fd);
+        fd = i < ENDING_TRIES ? node_paths_connect(p) : -1;
+        if (fd >= 0)
+            usleep(ENDING_US);
+    }
+    return fd;
+}
+
 static int relay(const struct options *o, struct pd_err *err) {
     struct node_paths p;
     struct stat st;
@@ -112,7 +143,7 @@ static int relay(const struct options *o, struct pd_err *err) {
     }
     if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, o->build, err)))
         return rc;
-    int fd = node_paths_connect(&p);
+    int fd = o->start ? node_paths_connect(&p) : connect_agent(&p);
     if (fd >= 0)
         return relay_run(0, 1, fd, LINGER_MS)
                    ? pd_fail_errno(err, PD_EIO, errno, "the relay failed")

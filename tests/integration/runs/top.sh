@@ -105,6 +105,23 @@ END
 wait "$run"
 [ $? = 130 ] || die "the job: $(tail -3 run.log)"
 
+# --- an agent that is just ending: it closes connections without a word. What is asked then is the job
+# that is over.
+start ending /usr/bin/python3 -c 'import os, socket, sys
+os.chdir(sys.argv[1])
+s = socket.socket(socket.AF_UNIX)
+s.bind("sock")
+s.listen()
+print("listens", flush=True)
+for _ in range(3):
+    s.accept()[0].close()
+os.remove("sock")
+' "$(echo node0/JOB*/.agent)"
+wait_for 20 "the socket" grep -q listens ending.log
+expect 0 "$ctl" status --conf=conf.ini
+has ": stopped after "
+wait "$PID" || die "it was not asked three times: $(cat ending.log)"
+
 # --- wrong usage, and a job that is over
 expect 2 "$ctl" top --conf=conf.ini
 has "does not run; 'paddlectl status JOB"
