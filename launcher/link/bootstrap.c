@@ -26,6 +26,8 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  * to the owner of "/", and nobody else may write to it, unless it is sticky as /tmp. A user's own
  * group, which has the user's number, may write. `ls -r` sorts "/" first. A row ends with a name
  * that begins with "." or "/". peril starts no process but ls, and so does a start from the cache.
+ * A fork of the shell takes as long as a start of the shell, so a start from the cache, which
+ * writes nothing, leaves the umask as it is. Whatever is written has umask 077 (`o`: the login's).
  *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
  * script_rest. The file "hashed" beside the agent has the hash, inode, mode, user, size and ctime
@@ -51,15 +53,15 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
     "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "               \
     "known() { peril . ./$a; [ \"$y\" = fine ] || return; v=; read -r v <hashed; "              \
     "[ \"$seen\" ] && [ \"$v\" = \"$seen\" ] && return; whole $a || return; v=${seen##*:}; "    \
-    "[ \"$seen\" ] && [ $(($(date +%s)-${v%.*})) -gt 5 ] && echo \"$seen\" >hashed-$$ && "      \
-    "mv -f hashed-$$ hashed; :; }; "                                                            \
+    "[ \"$seen\" ] && [ $(($(date +%s)-${v%.*})) -gt 5 ] && (umask 077; "                       \
+    "echo \"$seen\" >hashed-$$) && mv -f hashed-$$ hashed; :; }; "                              \
     "cached() { [ -x $a ] && known 2>/dev/null; }; "                                            \
     "cd -P \"$d\" 2>/dev/null && cached && go \"$@\"; "
 
 static const char script[] =
-    "o=$(umask); umask 077; r=$1; h=$2; s=$3; m=$4$5; shift 5; "
-    "go() { umask $o; echo \"$m run\"; exec \"$d/$a\" relay \"--root=$r\" $b \"$@\"; }; " FUNCTIONS
-    "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
+    "o=; r=$1; h=$2; s=$3; m=$4$5; shift 5; "
+    "go() { ${o:+umask $o}; echo \"$m run\"; exec \"$d/$a\" relay \"--root=$r\" $b \"$@\"; "
+    "}; " FUNCTIONS "echo \"$m more\"; IFS= read -r x; eval \"$x\"";
 
 /* One line on stdin, behind g=BYTES (size of the gzipped agent; 0: none), e=BYTES (size of the
  * seed; 0: none) and k=HEX (the agent's SHA-256). Errors go to stderr, which paddlectl shows. A
@@ -67,6 +69,7 @@ static const char script[] =
  * leaves stdin unread. A host without b2sum and sha256sum gets the agent at each start, and only
  * its size is compared. */
 #define FOLDER                                                                                  \
+    "o=$(umask); umask 077; "                                                                   \
     "(umask 022; mkdir -p \"$r\") && mkdir -p \"$d\" && cd -P \"$d\" || bad \"cannot make the " \
     "folder $d\"; "                                                                             \
     "chmod 700 \"$d\" \"${d%/*}\" 2>/dev/null; "                                                \
@@ -116,11 +119,11 @@ static const char launch_script[] =
     "bad() { echo \"paddlectl: $(uname -n): $1\" >&2; exit 1; }; "
     "case $n in \"\"|*[!0-9]*) bad \"the command of launch tells no rank (OMPI_COMM_WORLD_RANK, "
     "PMIX_RANK, PMI_RANK, SLURM_PROCID)\";; esac; "
-    "o=$(umask); umask 077; r=$1; h=$2; s=$3; k=$4; e=$5; i=$6; j=$7; l=$8; shift 8; "
+    "o=; r=$1; h=$2; s=$3; k=$4; e=$5; i=$6; j=$7; l=$8; shift 8; "
     "while case $r in *%n*) ;; *) false;; esac; do r=${r%%%n*}$n${r#*%n}; done; "
     "[ \"$PADDLECTL_LAUNCH\" ] || { IFS= read -r PADDLECTL_LAUNCH; export PADDLECTL_LAUNCH; }; "
-    "go() { umask $o; exec \"$d/$a\" callback --node=$n --size=$z \"$@\" </dev/null; }; " FUNCTIONS
-    "[ \"$e\" != - ] || IFS= read -r e; " FOLDER
+    "go() { ${o:+umask $o}; exec \"$d/$a\" callback --node=$n --size=$z \"$@\" </dev/null; "
+    "}; " FUNCTIONS "[ \"$e\" != - ] || IFS= read -r e; " FOLDER
     "[ \"$e\" ] || bad \"the agent is not in $d, and there is no seed for this "
     "machine\"; "
     "command -v gzip >/dev/null || bad \"gzip is missing\"; "
