@@ -128,6 +128,7 @@ static void give(struct net_seal *s, struct wire_decoder *d) {
     wire_decoder_space(d, &to, &room);
     const size_t k = room < s->plain ? room : s->plain;
     memcpy(to, s->in + s->at, k);
+    explicit_bzero(s->in + s->at, k); /* they may be a key */
     (void)wire_decoder_commit(d, k, NULL);
     s->at += k;
     s->plain -= k;

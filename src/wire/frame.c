@@ -23,6 +23,7 @@ struct wire_decoder {
     struct wire_shared_memory elsewhere;
     uint8_t *stage;
     size_t stage_at, stage_len; /* bytes read and not yet parsed */
+    size_t stage_most;          /* bytes of the stage that were ever read into */
     int direct;                 /* the last wire_decoder_space pointed into the body */
     uint8_t header[WIRE_HEADER];
     size_t header_got;
@@ -277,6 +278,8 @@ int wire_decoder_commit(struct wire_decoder *d, size_t n, struct pd_err *err) {
         d->body_got += n;
     else
         d->stage_len = n;
+    if (d->stage_most < d->stage_len)
+        d->stage_most = d->stage_len;
     d->direct = 0;
     return wire_decoder_error(d, err);
 }
@@ -331,7 +334,11 @@ size_t wire_decoder_take_rest(struct wire_decoder *d, uint8_t *out) {
     return n;
 }
 
-void wire_decoder_forget(struct wire_decoder *d) { explicit_bzero(d->stage, d->stage_at); }
+/* A frame may come in several reads, and each begins at the front of the stage. */
+void wire_decoder_forget(struct wire_decoder *d) {
+    explicit_bzero(d->stage, d->stage_at);
+    explicit_bzero(d->stage + d->stage_len, d->stage_most - d->stage_len);
+}
 
 int wire_decoder_idle(const struct wire_decoder *d) {
     return !d->cur && d->header_got == 0 && d->stage_at == d->stage_len;

@@ -411,6 +411,53 @@ static void without_a_seal_a_change_goes_unnoticed(void **state) {
     assert_int_equal(w.s.frames, FRAMES);
 }
 
+/* Frames in one record: the first one's end leaves no room to open the record directly into it. */
+static void a_seal_keeps_no_opened_bytes(void **state) {
+    (void)state;
+    enum { LARGE = WIRE_RECORD_MAX + 20000 };
+    const uint8_t cipher_key[WIRE_NOISE_KEY] = {1}, key[] = "a key that must not stay in memory";
+    const size_t large[WIRE_SECTIONS] = {LARGE}, small[WIRE_SECTIONS] = {sizeof key};
+    struct pd_buf b = {0};
+    uint8_t h[WIRE_HEADER];
+    wire_header(h, WIRE_DS_BEGIN, 0, 1, 1, large);
+    pd_put(&b, h, sizeof h);
+    for (size_t i = 0; i < LARGE + wire_pad(LARGE); i++)
+        pd_put_u8(&b, 0);
+    wire_header(h, WIRE_AG_JOB_SETUP, 0, 2, 1, small);
+    pd_put(&b, h, sizeof h);
+    pd_put(&b, key, sizeof key);
+    for (size_t i = 0; i < wire_pad(sizeof key); i++)
+        pd_put_u8(&b, 0);
+    struct net_seal *s = net_seal_new(wire_cipher_new(WIRE_CHACHA20POLY1305, cipher_key),
+                                      wire_cipher_new(WIRE_CHACHA20POLY1305, cipher_key));
+    struct wire_decoder *d = wire_decoder_new(1 << 20);
+    const size_t n = net_sealed_size(b.len);
+    uint8_t *sealed = malloc(n), *p = NULL;
+    size_t room;
+    const uv_buf_t buf = uv_buf_init((char *)b.data, (unsigned)b.len);
+    net_seal_put(s, sealed, &buf, b.len);
+    int frames = 0;
+    for (size_t at = 0; at < n;) {
+        net_seal_space(s, &p, &room);
+        room = room < 1000 ? room : 1000; /* after large reads the memory is given back */
+        room = room < n - at ? room : n - at;
+        memcpy(p, sealed + at, room);
+        at += room;
+        net_seal_commit(s, room);
+        do
+            for (struct wire_frame *f; (f = wire_decoder_next(d)); frames++)
+                wire_frame_free(f);
+        while (net_seal_feed(s, d, NULL) > 0);
+    }
+    assert_int_equal(frames, 2);
+    net_seal_space(s, &p, &room); /* all memory of the seal: no bytes wait */
+    assert_null(memmem(p, room, key, sizeof key));
+    wire_decoder_free(d);
+    net_seal_free(s);
+    pd_buf_release(&b);
+    free(sealed);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN); /* the middleman writes to closed connections */
     const struct CMUnitTest tests[] = {
@@ -419,6 +466,7 @@ int main(void) {
         cmocka_unit_test(no_byte_can_be_changed_or_cut_off),
         cmocka_unit_test(no_byte_of_a_session_can_be_changed),
         cmocka_unit_test(without_a_seal_a_change_goes_unnoticed),
+        cmocka_unit_test(a_seal_keeps_no_opened_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

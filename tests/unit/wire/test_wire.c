@@ -75,6 +75,42 @@ static void frames_survive_any_fragmentation(void **state) {
     pd_buf_release(&b);
 }
 
+/* A key does not stay in the decoder's memory, whichever pieces it came in. */
+static void a_wiped_decoder_has_no_bytes_of_earlier_frames(void **state) {
+    (void)state;
+    const size_t len[WIRE_SECTIONS] = {0, 32};
+    struct pd_buf b;
+    pd_buf_init(&b);
+    put_frame(&b, WIRE_AG_JOB_SETUP, 1, 2, len);
+    const uint8_t *key = b.data + WIRE_HEADER;
+    const size_t whole = b.len;
+    pd_put(&b, b.data, 8); /* the next frame begins */
+    for (size_t cut = 1; cut <= whole; cut++) {
+        struct wire_decoder *d = wire_decoder_new(1 << 20);
+        struct wire_frame *f = NULL;
+        uint8_t *stage, *p;
+        size_t n;
+        for (int part = 0; part < 2; part++) {
+            wire_decoder_space(d, part ? &p : &stage, &n);
+            assert_true(n >= b.len && (!part || p == stage));
+            n = part ? b.len - cut : cut;
+            memcpy(stage, b.data + (part ? cut : 0), n);
+            assert_int_equal(wire_decoder_commit(d, n, NULL), 0);
+            if (!f)
+                f = wire_decoder_next(d);
+        }
+        check_frame(f, WIRE_AG_JOB_SETUP, 1, 2, len);
+        wire_frame_free(f);
+        wire_decoder_forget(d);
+        for (size_t at = 0; at + 8 <= 32; at++)
+            assert_null(memmem(stage, b.len, key + at, 8));
+        assert_null(wire_decoder_next(d));
+        assert_false(wire_decoder_idle(d)); /* what came behind the frame is still there */
+        wire_decoder_free(d);
+    }
+    pd_buf_release(&b);
+}
+
 static void bad_headers_are_refused_before_memory_is_taken(void **state) {
     (void)state;
     static const struct {
@@ -437,6 +473,7 @@ static void every_failed_allocation_is_reported(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_survive_any_fragmentation),
+        cmocka_unit_test(a_wiped_decoder_has_no_bytes_of_earlier_frames),
         cmocka_unit_test(bad_headers_are_refused_before_memory_is_taken),
         cmocka_unit_test(a_frame_that_the_machine_cannot_hold),
         cmocka_unit_test(bit_flips_never_crash),
