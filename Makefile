@@ -186,6 +186,8 @@ $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 SIM_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/sim/*.c))
 $(B)/tests/unit/agent/test_agent_sim: $(SIM_OBJS) | tests/sim/wraps
 $(B)/tests/unit/agent/test_agent_sim: LDFLAGS_ALL += -Wl,@tests/sim/wraps
+# Claims of a job, on a clock of the test.
+$(B)/tests/unit/launcher/test_launch_claims: LDFLAGS_ALL += -Wl,--wrap=clock_gettime,--wrap=view_printf
 $(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 unit: $(UNIT)
 # Every object of the programs, for tests/integration/source/layers.sh.

@@ -342,8 +342,8 @@ static enum job_phase after_bye(struct job *j) {
 }
 
 static void begin_over(struct job *j) {
-    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience,
-                            &j->tick,  &j->queue,    &j->take_over};
+    uv_timer_t *timers[] = {&j->check, &j->deadline,  &j->patience, &j->tick,
+                            &j->queue, &j->take_over, &j->look};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
         uv_close((uv_handle_t *)timers[i], NULL);
     for (size_t i = 0; i < sizeof j->signals / sizeof j->signals[0]; i++)
@@ -418,8 +418,8 @@ static void on_signal(uv_signal_t *s, int signum) {
 
 static void start_loop(struct job *j) {
     static const int signums[] = {SIGINT, SIGTERM, SIGHUP};
-    uv_timer_t *timers[] = {&j->check, &j->deadline, &j->patience,
-                            &j->tick,  &j->queue,    &j->take_over};
+    uv_timer_t *timers[] = {&j->check, &j->deadline,  &j->patience, &j->tick,
+                            &j->queue, &j->take_over, &j->look};
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&j->c.loop, timers[i]);
         timers[i]->data = j;

@@ -186,18 +186,20 @@ struct job {
     struct record *record;             /* NULL: this paddlectl writes none */
     struct tensorboard *tensorboard;   /* event files of the record, or NULL */
     struct job_flags flags;
-    struct ask_all *search; /* attach: the connections that found the job */
-    int joined;             /* attach: the job continues when paddlectl ends */
-    int owns;               /* this paddlectl keeps an attached job alive (job_owner.c) */
-    int demoted;            /* another one has kept the job since it began */
-    uint64_t quiet_ms;      /* when no node was heard, of the loop's clock; 0: never */
-    int ran;                /* AG_JOB_RUN was sent, so processes may exist */
-    int settling;           /* detach: the trainers run; leave if they still run after SETTLE_MS */
-    int hung_up;            /* on_hangup = detach: leave as soon as all nodes can be told */
-    int left;               /* --detach, key d, hangup: paddlectl leaves the running job */
-    int stopped_by_user;    /* number of signals received */
-    int saving;             /* the first signal asked the trainers to save the model */
-    json_t *failure;        /* the first failure, from the AG_RESULT of most worth */
+    struct ask_all *search;         /* attach: the connections that found the job */
+    int joined;                     /* attach: the job continues when paddlectl ends */
+    int owns;                       /* this paddlectl keeps an attached job alive (job_owner.c) */
+    int demoted;                    /* another one has kept the job since it began */
+    char holder[WIRE_MAX_NAME + 1]; /* where the one runs that keeps the job; "": unknown */
+    uv_timer_t look;                /* the nodes are asked again when their owner is silent */
+    uint64_t quiet_ms;              /* when no node was heard, of the loop's clock; 0: never */
+    int ran;                        /* AG_JOB_RUN was sent, so processes may exist */
+    int settling;        /* detach: the trainers run; leave if they still run after SETTLE_MS */
+    int hung_up;         /* on_hangup = detach: leave as soon as all nodes can be told */
+    int left;            /* --detach, key d, hangup: paddlectl leaves the running job */
+    int stopped_by_user; /* number of signals received */
+    int saving;          /* the first signal asked the trainers to save the model */
+    json_t *failure;     /* the first failure, from the AG_RESULT of most worth */
     int failure_worth;
     json_int_t n_later, n_restarts;
     int head;      /* the node of the head */

@@ -63,9 +63,9 @@ struct link_env {
     int start;
     /* an agent that is started waits so long for its client before the job is set up */
     unsigned lease_ms;
-    /* shown with each ping of a kept link: the token of the job's owner; `claims`: AG_PING */
-    char owner[33];
-    int claims;
+    /* in each ping of a kept link: the token of this paddlectl if `shows`, and where it runs */
+    char owner[WIRE_MAX_OWNER + 1], holder[WIRE_MAX_NAME + 1];
+    int shows;
     /* from exec to the agent's first word; includes the login shell's start-up files */
     uint64_t login_timeout_ms;
     uint64_t upload_timeout_ms; /* for sending the agent's executable */
@@ -95,6 +95,8 @@ void link_close_soon(struct link *l);
  * that cannot be sent. After AG_BYE nothing is kept. */
 void link_keep(struct link *l, uint64_t lease_ms);
 void link_ping(struct link *l); /* now; the answer comes as a frame */
+/* 1: from now on each ping claims the job (AG_PING), the first one at once. */
+void link_claim(struct link *l, int claims);
 
 /* Let a link without a job join `job` on the same login, with these callbacks. on_hello comes
  * again. */

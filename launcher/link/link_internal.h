@@ -65,7 +65,8 @@ struct link {
         int answers_pings;  /* only then does silence mean a loss */
         int lost;           /* since heard_ms */
         int gave_up;
-        int cut; /* silence: the link closed the transport itself (`why`) */
+        int cut;    /* silence: the link closed the transport itself (`why`) */
+        int claims; /* link_claim */
         unsigned tries, n_beats;
         uint64_t try_ms; /* start of the last attempt */
         int64_t lost_at; /* seconds since 1970, for messages */

@@ -142,9 +142,18 @@ void link_is_back(struct link *l) {
 }
 
 void link_ping(struct link *l) {
-    const struct ag_ping m = {
-        .owner = l->env->owner, .claim = l->env->claims, .sent_ns = (int64_t)pd_mono_ns()};
+    const struct ag_ping m = {.owner = l->env->shows ? l->env->owner : "",
+                              .claim = l->keep.claims,
+                              .sent_ns = (int64_t)pd_mono_ns(),
+                              .holder = l->env->holder};
     link_send(l, WIRE_AG_PING, 0, wire_put(&wire_ag_ping, &m), NULL, 0);
+}
+
+void link_claim(struct link *l, int claims) {
+    const int begins = claims && !l->keep.claims;
+    l->keep.claims = claims;
+    if (begins)
+        link_ping(l);
 }
 
 static void close_silent(struct link *l, const char *why) {

@@ -192,7 +192,7 @@ static int on_ping(struct client *c, const struct wire_frame *f, const json_t *b
     (void)body;
     msg_body(f, &o, NULL); /* a body is optional */
     if (!wire_get(&wire_ag_ping, &m, o, NULL)) {
-        client_show_token(c, m.owner, (int)m.claim);
+        client_show_token(c, m.owner, (int)m.claim, m.holder);
         sent_ns = m.sent_ns;
     }
     json_decref(o);

@@ -146,7 +146,7 @@ static int take_setup(struct client *c, const struct wire_frame *f, const json_t
     clients_set_lease(j->o.clients, (unsigned)j->spec.job.attach_lease_ms);
     if (j->spec.job.attached) {
         clients_set_owner(j->o.clients, m.owner);
-        client_show_token(c, m.owner, 0);
+        client_show_token(c, m.owner, 0, "");
     }
     /* All nodes have their packages; a pserver may need the port on which this node served them. */
     packages_drop(c);

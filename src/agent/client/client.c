@@ -34,6 +34,7 @@ struct clients {
     unsigned n, n_at_work, lease_ms;
     uint64_t heard_ns;              /* when bytes last came from a client that renews the lease */
     char owner[WIRE_MAX_OWNER + 1]; /* "": the job has no owner */
+    char holder[WIRE_MAX_NAME + 1]; /* where the owner runs; "": unknown */
     char over[600];                 /* "": the job is not over */
     int closing;                    /* the agent ends: requests that still come are dropped */
 };
@@ -268,18 +269,22 @@ int client_renews(const struct client *c) { return *c->all->owner ? c->owns : !c
 
 void clients_set_owner(struct clients *all, const char *token) {
     pd_fmt(all->owner, sizeof all->owner, "%s", token);
+    *all->holder = 0;
     for (struct client *c = all->first; c; c = c->next)
         c->owns = 0;
 }
 
-void client_show_token(struct client *c, const char *token, int claim) {
+void client_show_token(struct client *c, const char *token, int claim, const char *holder) {
     struct clients *all = c->all;
     if (claim && *all->owner && *token && strcmp(token, all->owner) &&
         clients_silent_ms(all) >= all->lease_ms / 2) {
-        pd_warn(&all->core->log, "the job's paddlectl is silent; another one keeps the job now");
+        pd_warn(&all->core->log, "the job's paddlectl is silent; another one keeps the job now: %s",
+                *holder ? holder : "unknown");
         clients_set_owner(all, token);
     }
     c->owns = *all->owner && !strcmp(token, all->owner);
+    if (c->owns && *holder)
+        pd_fmt(all->holder, sizeof all->holder, "%s", holder);
 }
 
 json_t *client_lease(struct client *c, int64_t sent_ns) {
@@ -290,6 +295,7 @@ json_t *client_lease(struct client *c, int64_t sent_ns) {
                                              .silent_ms = (int64_t)clients_silent_ms(all),
                                              .lease_ms = all->lease_ms,
                                              .sent_ns = sent_ns,
+                                             .holder = all->holder,
                                              .now_ns = (int64_t)pd_mono_ns()});
 }
 

@@ -108,8 +108,8 @@ size_t client_queued_bytes(const struct client *c);
 struct wire_frame *client_take_frame(struct client *c);
 void client_set_onlooker(struct client *c); /* an onlooker's messages renew no lease */
 /* The client has shown this token. With `claim` it becomes the owner if the owner has been silent
- * for half a lease. */
-void client_show_token(struct client *c, const char *token, int claim);
+ * for half a lease. holder: where the client runs, for people; "": unknown. */
+void client_show_token(struct client *c, const char *token, int claim, const char *holder);
 /* The answer to AG_PING, a new reference. sent_ns: of the ping. */
 json_t *client_lease(struct client *c, int64_t sent_ns);
 int client_renews(const struct client *c); /* 1: its messages renew the lease */

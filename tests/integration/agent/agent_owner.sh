@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Who keeps an attached job alive: the paddlectl that started it; logs and status never do. attach keeps it when that one is gone, says so, and
-# leaves it detached. A paddlectl that stood still meanwhile looks on, and fetches the outputs.
+# leaves it detached. A paddlectl that stood still meanwhile looks on, and fetches the outputs. Of two that claim the job at once one wins; the
+# other one names the winner, and keeps the job when the winner is gone, too.
 # release only (time)
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
@@ -83,7 +84,7 @@ begin "$ctl" attach --conf=other.ini
 kill -STOP "$run"
 wait_for 20 "attach keeps the job" grep -q 'this one keeps it now' second.log
 kill -CONT "$run"
-wait_for 20 "the first looks on" grep -q 'another paddlectl keeps the job now; this one looks on' run.log
+wait_for 20 "the first looks on" grep -q "another paddlectl on $(hostname) (process $PID) keeps the job now; this one looks on" run.log
 sleep 4
 agents_live || die "the job has ended: $(cat run.log second.log)"
 : >end
@@ -91,4 +92,33 @@ wait "$run" || die "status $?: $(cat run.log)"
 wait "$PID" || die "status $?: $(cat second.log)"
 is done
 [ -s output/latest/result ] || die "no outputs: $(cat run.log)"
+
+# --- two attaches at once
+one_keeps() { [ "$(cat second.log third.log | grep -c 'this one keeps it now')" -eq 1 ]; }
+for _ in 1 2 3; do
+    begin "$ctl" attach --conf=other.ini
+    second=$PID
+    start third "$ctl" attach --conf=other.ini
+    third=$PID
+    wait_for 60 "the third paddlectl follows" grep -q up third.log
+    sleep 1 # each hears who keeps the job
+    kill -9 "$run"
+    wait_for 20 "one attach keeps the job" one_keeps
+    if grep -q 'this one keeps it now' second.log; then
+        winner=$second loser=$third log=third.log
+    else
+        winner=$third loser=$second log=second.log
+    fi
+    wait_for 20 "the other one names the winner" \
+        grep -q "another paddlectl on $(hostname) (process $winner) keeps the job now; this one looks on" $log
+    sleep 4
+    one_keeps && agents_live || die "the job has ended, or both keep it: $(cat second.log third.log)"
+    kill -9 "$winner"
+    wait_for 20 "the other one keeps the job" grep -q 'this one keeps it now' $log
+    sleep 4
+    agents_live || die "the job has ended, although attach keeps it: $(cat $log)"
+    : >end
+    wait "$loser" || die "status $?: $(cat $log)"
+    is done
+done
 exit 0

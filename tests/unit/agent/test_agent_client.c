@@ -286,12 +286,12 @@ static void only_the_owner_renews(void **state) {
     begin(AGENT_JOB);
     clients_set_lease(env->all, 60000);
     struct client *run = client_at(0), *attach = client_at(1);
-    client_show_token(run, "a", 0); /* no owner yet */
+    client_show_token(run, "a", 0, ""); /* no owner yet */
     assert_true(client_renews(run) && client_renews(attach));
     clients_set_owner(env->all, "a");
     assert_false(client_renews(run) || client_renews(attach));
-    client_show_token(run, "a", 0);
-    client_show_token(attach, "b", 0);
+    client_show_token(run, "a", 0, "");
+    client_show_token(attach, "b", 0, "");
     client_set_onlooker(run); /* has no effect on an owner */
     assert_true(client_renews(run));
     ask(&env->far[0], WIRE_AG_LIST, 0, 1, "{}");
@@ -300,19 +300,19 @@ static void only_the_owner_renews(void **state) {
     ask(&env->far[1], WIRE_AG_LIST, 0, 1, "{}");
     assert_true(clients_silent_ms(env->all) >= 250);
 
-    client_show_token(attach, "b", 1); /* too early */
+    client_show_token(attach, "b", 1, ""); /* too early */
     assert_true(client_renews(run) && !client_renews(attach));
-    clients_set_lease(env->all, 100); /* half of it has passed */
-    client_show_token(attach, "", 1); /* no token */
+    clients_set_lease(env->all, 100);     /* half of it has passed */
+    client_show_token(attach, "", 1, ""); /* no token */
     assert_true(client_renews(run));
-    client_show_token(attach, "b", 1);
+    client_show_token(attach, "b", 1, "");
     assert_true(!client_renews(run) && client_renews(attach));
     ask(&env->far[1], WIRE_AG_LIST, 0, 1, "{}");
-    client_show_token(run, "a", 0); /* comes back */
+    client_show_token(run, "a", 0, ""); /* comes back */
     assert_false(client_renews(run));
-    client_show_token(run, "a", 1);
+    client_show_token(run, "a", 1, "");
     assert_false(client_renews(run));
-    client_show_token(client_at(2), "b", 0); /* another connection of the owner */
+    client_show_token(client_at(2), "b", 0, ""); /* another connection of the owner */
     assert_true(client_renews(env->last) && client_renews(attach));
     clients_set_owner(env->all, ""); /* the job is over */
     assert_true(!client_renews(run) && client_renews(attach));
