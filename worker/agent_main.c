@@ -117,9 +117,8 @@ static int connect_agent(const struct node_paths *p) {
     int fd = node_paths_connect(p);
     for (int i = 0; fd >= 0 && is_ending(fd); i++) {
         pd_close(fd);
+        usleep(ENDING_US);
         fd = i < ENDING_TRIES ? node_paths_connect(p) : -1;
-        if (fd >= 0)
-            usleep(ENDING_US);
     }
     return fd;
 }

@@ -479,7 +479,7 @@ void ag_job_bye(struct ag_job *j, int abandon, int detach, int is_spare) {
         ag_vote_detached(j);
         clients_set_owner(j->o.clients, "");
         ag_job_save_state(j);
-    } else if (!ag_job_is_live(j) && !is_spare)
+    } else if (!ag_job_is_live(j) && (abandon || !is_spare))
         ag_job_quit(j, 0);
     else if (ag_job_is_live(j) && abandon && !j->started)
         ag_job_end(j, BYE_GRACE_MS, "", "given up before it ran");

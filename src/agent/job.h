@@ -43,7 +43,8 @@ int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *
 void ag_job_free(struct ag_job *j); /* after the loop has ended; NULL is allowed */
 
 void ag_job_tick(struct ag_job *j, uint64_t passed_ms); /* leases */
-/* A client sent AG_BYE. is_spare: see client_is_spare; its leave does not end a job that begins. */
+/* A client sent AG_BYE. Before AG_JOB_SETUP the agent quits then, unless the client is spare
+ * (client_is_spare) and does not abandon the job. */
 void ag_job_bye(struct ag_job *j, int abandon, int detach, int is_spare);
 /* Ends the processes, then the agent. Unless the job is over, `reason` becomes its failure. With
  * role "agent" the node leaves the job, and a job that may restart continues without it. */

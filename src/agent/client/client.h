@@ -113,7 +113,7 @@ void client_show_token(struct client *c, const char *token, int claim, const cha
 /* The answer to AG_PING, a new reference. sent_ns: of the ping. */
 json_t *client_lease(struct client *c, int64_t sent_ns);
 int client_renews(const struct client *c); /* 1: its messages renew the lease */
-/* 1: the job does without this client: it only looks on, or another one renews the lease, too. */
+/* 1: the job does not need this client: it is an onlooker, or another client renews the lease. */
 int client_is_spare(const struct client *c);
 void client_close(struct client *c, int now);
 /* Brackets long work for a client. No lease expires during it; a new lease begins at its end. */

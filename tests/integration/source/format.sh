@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The sources have the format of .clang-format, as `make format` writes it, and no line of more than 100
 # columns. Other versions of clang-format than 14 break lines elsewhere; with these only columns are checked.
-# Every program text names its licence; templates belong to those who copy them.
+# Every program text names its licence, and no log is among the files; templates belong to those who copy them.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
@@ -22,6 +22,8 @@ PY
 [ -z "$long" ] || die "lines of more than 100 columns: $long"
 mapfile -t texts < <(git ls-files '*.c' '*.h' '*.sh' '*.py' Makefile | grep -v -e ^workspace_template/ -e /corpus/)
 [ ${#texts[@]} -gt 900 ] || skip "no git repository: the licences of ${#texts[@]} texts cannot be checked"
+made=$(git ls-files '*.log' '*.o' '*.out')
+[ -z "$made" ] || die "files that a program has written are in the repository: $made"
 lacking=$(grep -L 'SPDX-License-Identifier: Apache-2.0' "${texts[@]}")
 [ -z "$lacking" ] || die "no licence (SPDX) is named in the first lines of $lacking"
 case $(clang-format --version 2>/dev/null) in

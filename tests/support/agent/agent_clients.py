@@ -51,6 +51,29 @@ def test_clients_that_are_cut_off_make_room():
     j.bye()
 
 
+def test_who_leaves_before_the_job_is_set_up():
+    def look(_, a):
+        home, job = os.path.split(a.hello["job_dir"])
+        onlooker = Agent(binary, "--root=" + home, "--job=" + job, ping=0)
+        try:
+            onlooker.ask("STATUS", {})
+        except AgentError:  # there is no job yet
+            pass
+        onlooker.bye()
+        return {}
+    j = Job(n=1, pserver_nodes=[], set_up=look).run()
+    assert j.result()["status"] == "done"
+    j.bye()
+    # The client that began the job gives it up, and another one is still there.
+    name, home = "JOB9000-1", root + "/given_up"
+    first = Agent(binary, "--root=" + home, "--job=" + name, "--node=0", "--start")
+    other = Agent(binary, "--root=" + home, "--job=" + name)
+    first.send("BYE", {"abandon": True})
+    other.wait(lambda: other.closed, "the end of the agent")
+    first.close()
+    other.close()
+
+
 def test_status_now_and_afterwards():
     busy = ("echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":1}' >&$PADDLE_EVENT_FD; "
             "echo '{\"ev\":\"progress\",\"role\":\"trainer\",\"batch\":2}' >&$PADDLE_EVENT_FD; "
