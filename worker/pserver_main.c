@@ -2,7 +2,9 @@
 /* pserver_main.c - `paddle_worker pserver`: options and sockets, then the server until the job
  * ends. */
 #include <arpa/inet.h>
+#include <jansson.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <uv.h>
 
@@ -156,6 +158,46 @@ static struct ps_folders folders_of(const struct pd_options *o, struct folders *
     return (struct ps_folders){f->write, f->read};
 }
 
+/* The event "serving". */
+struct serving {
+    int fd;
+    int64_t rank;
+    uint64_t sent, received, at_ns; /* at the last event */
+};
+
+/* An agent that does not read must not stop the server: then there is no event. */
+static void write_event(int fd, const char *line, size_t n) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    if (n <= PIPE_BUF && poll(&p, 1, 0) == 1 && p.revents & POLLOUT)
+        (void)pd_write_all(fd, line, n);
+}
+
+static void on_serving(void *arg, const struct ps_serving *s, const char *const *name) {
+    struct serving *v = arg;
+    const uint64_t now = pd_mono_ns();
+    const double seconds = (double)(now - v->at_ns) * 1e-9;
+    json_t *rows = json_object();
+    for (uint32_t i = 0; i < s->n_tables; i++)
+        json_object_set_new(rows, name[i], json_integer((json_int_t)s->rows[i]));
+    json_t *o = json_pack("{s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "t",
+                          (json_int_t)(pd_wall_us() / 1000), "ev", "serving", "role", "pserver",
+                          "rank", (json_int_t)v->rank, "sent_rate",
+                          (json_int_t)((double)(s->sent - v->sent) / seconds), "received_rate",
+                          (json_int_t)((double)(s->received - v->received) / seconds), "waiting",
+                          (json_int_t)s->waiting, "queued", (json_int_t)s->queued, "rows", rows);
+    char *line = o ? json_dumps(o, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    if (line && v->at_ns) {
+        const size_t n = strlen(line);
+        line[n] = '\n'; /* in place of its NUL */
+        write_event(v->fd, line, n + 1);
+    }
+    free(line);
+    json_decref(o);
+    v->sent = s->sent;
+    v->received = s->received;
+    v->at_ns = now;
+}
+
 static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
     char ip[64];
     const struct pd_options *o = &w->options;
@@ -173,6 +215,7 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
         rc = check_sockets(w, s, ports, err);
     if (rc)
         return rc;
+    struct serving serving = {.fd = w->event_fd, .rank = worker_rank(w)};
     struct folders memory;
     const struct ps_folders folders = folders_of(o, &memory);
     struct ps_server_opts so = {.fds = s->fd,
@@ -191,6 +234,8 @@ static int serve(struct worker *w, struct sockets *s, struct pd_err *err) {
                                 .folders = &folders,
                                 .cpus = w->cpus.n ? &w->cpus : NULL,
                                 .spans = w->spans,
+                                .on_serving = w->event_fd >= 0 ? on_serving : NULL,
+                                .on_serving_arg = &serving,
                                 .log = &w->log};
     struct ps_server *server = NULL;
     rc = ps_server_new(&server, &so, err);

@@ -171,16 +171,19 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
     return rc;
 }
 
+int64_t worker_rank(const struct worker *w) {
+    const char *number = getenv("PADDLE_TRAINER_ID"); /* set by the agent, for a pserver, too */
+    int64_t rank = w->options.trainer_id;
+    return number && pd_parse_i64(number, 0, UINT16_MAX, &rank) ? 0 : rank;
+}
+
 void worker_write_profile(struct worker *w, const char *role) {
     const char *output = getenv("PADDLE_OUTPUT_DIR"), *node = getenv("PADDLE_NODE_ID");
-    const char *number = getenv("PADDLE_TRAINER_ID"); /* set by the agent, for a pserver, too */
-    struct pd_spans_of of = {.role = role, .rank = w->options.trainer_id};
+    struct pd_spans_of of = {.role = role, .rank = worker_rank(w)};
     char folder[PATH_MAX], path[PATH_MAX];
     struct pd_err err = {0};
     if (!w->spans)
         return;
-    if (number && pd_parse_i64(number, 0, UINT16_MAX, &of.rank))
-        of.rank = 0;
     if (node && pd_parse_i64(node, 0, INT32_MAX, &of.node))
         of.node = 0;
     if (pd_fmt(folder, sizeof folder, "%s/profile", output && *output ? output : "output") ||

@@ -25,6 +25,7 @@ struct worker {
  * needs it. On failure *w is released. */
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv,
                 struct pd_err *err);
+int64_t worker_rank(const struct worker *w); /* of this process among those of its role */
 /* Writes the spans of `role`, whose threads have ended, into the output folder. A failure is a
  * warning in the log. */
 void worker_write_profile(struct worker *w, const char *role);

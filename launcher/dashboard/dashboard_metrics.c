@@ -72,12 +72,26 @@ static const struct of_series {
      "progress", "own_rate", NULL, 0, 0},
     {"paddle_trainer_wait_ratio", "gauge", "Share of its time that a trainer waits for servers",
      "progress", "wait", NULL, 0, 0},
+    {"paddle_trainer_sent_bytes_per_second", "gauge", "Bytes from a trainer to servers, now",
+     "progress", "sent_rate", NULL, 0, 0},
+    {"paddle_trainer_received_bytes_per_second", "gauge", "Bytes from servers to a trainer, now",
+     "progress", "received_rate", NULL, 0, 0},
     {"paddle_trainer_peak_memory_bytes", "gauge", "Most resident memory of a trainer", "pass",
      "peak_memory", NULL, 0, 0},
     {"paddle_trainer_sent_bytes_total", "counter", "Bytes from a trainer to servers", "pass",
      "sent", NULL, 0, 0},
     {"paddle_trainer_received_bytes_total", "counter", "Bytes from servers to a trainer", "pass",
      "received", NULL, 0, 0},
+    {"paddle_pserver_sent_bytes_per_second", "gauge", "Bytes from a server to trainers, now",
+     "serving", "sent_rate", NULL, 0, 0},
+    {"paddle_pserver_received_bytes_per_second", "gauge", "Bytes from trainers to a server, now",
+     "serving", "received_rate", NULL, 0, 0},
+    {"paddle_pserver_waiting_requests", "gauge", "Requests to a server that wait for a step",
+     "serving", "waiting", NULL, 0, 0},
+    {"paddle_pserver_queued_bytes", "gauge", "Answers that trainers have not taken yet", "serving",
+     "queued", NULL, 0, 0},
+    {"paddle_pserver_table_rows", "gauge", "Rows of a table on a server", "serving", "rows.",
+     "table", 0, 0},
 };
 
 static void put_series(struct pd_buf *out, const struct of_series *m, const struct dashboard_job *j,
@@ -98,7 +112,8 @@ static void put_series(struct pd_buf *out, const struct of_series *m, const stru
             put_label(out, m->label, key + n);
         }
         if (!m->of_chief) {
-            pd_put_fmt(out, ",trainer=\"%lld\",", (long long)who.rank);
+            pd_put_fmt(out, ",%s=\"%lld\",", strcmp(who.ev, "serving") ? "trainer" : "pserver",
+                       (long long)who.rank);
             put_label(out, "host", who.host);
         }
         pd_put_fmt(out, "} %.17g\n", v + m->plus);

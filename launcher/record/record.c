@@ -40,14 +40,16 @@ int record_keeps(struct record_thin *t, int node, const json_t *event) {
     const int64_t now = record_time(event);
     if (!ev || !strcmp(ev, "doing"))
         return 0;
-    struct record_node *n = strcmp(ev, "progress") ? NULL : node_of(t, node);
+    const int serves = !strcmp(ev, "serving");
+    struct record_node *n = serves || !strcmp(ev, "progress") ? node_of(t, node) : NULL;
     if (!n)
         return 1;
-    if (!n->first_ms || now < n->last_ms) /* the clock was set back */
-        n->first_ms = now;
-    else if (now - n->last_ms < PERIOD_MS || now - n->last_ms < (now - n->first_ms) / SHARE)
+    struct record_kept *k = serves ? &n->serving : &n->progress;
+    if (!k->first_ms || now < k->last_ms) /* the clock was set back */
+        k->first_ms = now;
+    else if (now - k->last_ms < PERIOD_MS || now - k->last_ms < (now - k->first_ms) / SHARE)
         return 0;
-    n->last_ms = now;
+    k->last_ms = now;
     return 1;
 }
 

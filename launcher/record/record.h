@@ -53,17 +53,19 @@ int record_read_more(const char *dir, struct record_place *p,
                      void (*on_event)(void *arg, json_t *event), void *arg, struct pd_err *err);
 int record_is_written(const char *dir); /* 1: a process writes this record now */
 
-/* The progress of each node in the record. */
+/* The progress of each node in the record, and what its pserver serves. */
 struct record_thin {
     struct record_node {
-        int64_t first_ms, last_ms; /* times of its progress that was kept; 0: none yet */
-        int64_t from_ms;           /* the record that is continued has events until then */
+        struct record_kept {
+            int64_t first_ms, last_ms; /* 0: none yet */
+        } progress, serving;           /* times of such events that were kept */
+        int64_t from_ms;               /* the record that is continued has events until then */
     } * v;
     size_t n, cap;
 };
 /* 1: the event belongs into the record. Progress has at least a thousandth of the time so far
- * between two lines, and 250 ms: a run of a week has some 10,000 lines a node. "doing" is left out.
- */
+ * between two lines, and 250 ms: a run of a week has some 10,000 lines a node. Likewise "serving".
+ * "doing" is left out. */
 int record_keeps(struct record_thin *t, int node, const json_t *event);
 void record_thin_release(struct record_thin *t);
 

@@ -32,6 +32,7 @@ const firstOf = (shown, all, name) =>
     ? element("p", { class: "sub" }, `The first ${shown} of ${all} ${name} are shown.`)
     : "";
 const trainerName = (s) => "trainer " + s.rank + (s.host ? ", " + s.host : "");
+const serverName = (s) => "server " + s.rank + (s.host ? ", " + s.host : "");
 
 function pairs(s, x, y) {
   const xs = typeof x === "function" ? x(s) : column(s, x),
@@ -222,15 +223,16 @@ const trainers = (job) => {
     one = $("trainer").value;
   return one === "all" || one === "" ? all : all.filter((s) => String(s.rank) === one);
 };
-const perTrainer = (job, ev, key, change) =>
+const perProcess = (job, ev, key, name) =>
   series(job, ev)
     .filter((s) => s.rank < 64)
     .map((s, i) => ({
-      name: trainerName(s),
+      name: name(s),
       color: color(i),
       dashed: i >= 8,
-      points: pairs(s, seconds, key).map(([x, y]) => [x, change ? change(y) : y]),
+      points: pairs(s, seconds, key),
     }));
+const perTrainer = (job, ev, key) => perProcess(job, ev, key, trainerName);
 
 // Seconds of passes as shares.
 const ofPasses = (job) =>
@@ -278,8 +280,10 @@ function shares(job) {
   return out.reverse();
 }
 
-// Sums of counters that begin anew with a process, as bytes per second between two passes.
+// Bytes per second: those of progress, else of sums between two passes, which begin anew with a process.
 function rates(job, key) {
+  const live = perTrainer(job, "progress", key + "_rate");
+  if (live.some((line) => line.points.length)) return live;
   return series(job, "pass").map((s, i) => {
     const p = pairs(s, seconds, key),
       points = [];
@@ -355,6 +359,15 @@ function drawInside() {
     lines: rates(job, "received"),
     y: (v) => bytes(v) + "/s",
     from0: true,
+  });
+  add({
+    id: "queue",
+    title: "Queues of servers",
+    text: "Requests to each parameter server that wait for a step.",
+    lines: perProcess(job, "serving", "waiting", serverName),
+    y: plain,
+    from0: true,
+    empty: "No queues of servers are recorded in this run.",
   });
   add({
     id: "memory",

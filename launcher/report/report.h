@@ -24,7 +24,7 @@ struct report_many {
 
 /* The length of `s`, or of its first whole characters in at most `max` bytes. */
 size_t report_cut(const char *s, size_t max);
-/* 1: the event's numbers are a series: progress, pass, test. */
+/* 1: the event's numbers are a series: progress, pass, test, serving. */
 int report_is_series(const char *ev);
 /* A point of a series stands for one event or for several events in a row. It has the mean of
  * progress, and the last of others. */

@@ -23,7 +23,8 @@ struct report_series {
 };
 
 int report_is_series(const char *ev) {
-    return !strcmp(ev, "progress") || !strcmp(ev, "pass") || !strcmp(ev, "test");
+    return !strcmp(ev, "progress") || !strcmp(ev, "pass") || !strcmp(ev, "test") ||
+           !strcmp(ev, "serving");
 }
 
 size_t report_cut(const char *s, size_t max) {

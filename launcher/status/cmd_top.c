@@ -2,7 +2,7 @@
 /* cmd_top.c - paddlectl top: the processes of a job, those first that hold the others up, again and
  * again.
  *
- *     AG_STATUS of each node ──▶ answers ──▶ rows, sorted ──▶ a live block, or one table */
+ *     AG_STATUS of each node ──▶ answers ──▶ rows, sorted ──▶ a live block, one table, or JSON */
 #include "base/json_text.h"
 #include "launcher/status/answers.h"
 #include "launcher/cmd/cmd.h"
@@ -15,37 +15,71 @@
 enum { END_MS = 2000 };
 
 struct top {
-    int once;
+    int once, json;
     const char *delay, *sort;
     double delay_s;
     enum top_sort by;
     struct answers *s;
-    /* On a terminal. */
-    struct view *view; /* NULL: one table is printed */
+    int live;          /* again and again: a block on a terminal, or JSON */
+    struct view *view; /* NULL: no block is drawn */
     struct suspend suspend;
     uv_timer_t draw;
     int is_stopped; /* the user has pressed q */
+    int status;     /* JSON cannot be written, or nobody reads it: the exit status */
 };
 
 /* --- the picture --- */
+
+static double number(const json_t *o, const char *key) {
+    const json_t *v = json_object_get(o, key);
+    return json_is_number(v) && json_number_value(v) >= 0 ? json_number_value(v) : -1;
+}
+
+static int64_t count(const json_t *o, const char *key) {
+    const json_t *v = json_object_get(o, key);
+    return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : -1;
+}
+
+/* What the last event of the process says: "progress" of a trainer, "serving" of a pserver. */
+static void take_event(struct top_row *r, const json_t *event, int64_t now_us) {
+    struct progress p;
+    const char *table;
+    json_t *rows = json_object_get(event, "rows"), *n;
+    if (!r->is_running || count(event, "rank") != r->rank)
+        return;
+    r->age_s = (double)now_us / 1e6 - json_number_value(json_object_get(event, "t")) / 1e3;
+    if (r->is_trainer && !progress_parse(&p, event)) {
+        r->wait = p.wait;
+        r->rate = p.own_rate;
+        r->pass = p.pass + 1;
+        r->batch = p.batch;
+        pd_fmt(r->unit, sizeof r->unit, "%s", p.unit);
+    }
+    r->waiting = count(event, "waiting");
+    r->queued = count(event, "queued");
+    json_object_foreach (rows, table, n)
+        r->rows = (r->rows < 0 ? 0 : r->rows) + json_integer_value(n);
+    r->tables = rows;
+    if (r->age_s > TOP_SILENT_S)
+        return; /* nobody knows how fast it is now */
+    r->sent = number(event, "sent_rate");
+    r->received = number(event, "received_rate");
+}
 
 static size_t collect(const struct top *t, struct top_row *rows, size_t cap) {
     size_t n = 0;
     for (size_t i = 0; i < t->s->g->c->hosts.n; i++) {
         const struct node_answer *a = &t->s->v[i];
         int64_t lost_id;
-        struct progress p;
-        const int has_progress = a->body && !progress_parse(&p, a->status.progress);
         if (!a->body || answers_lost_why(t->s, i, &lost_id))
             continue;
         for (size_t k = 0; k < json_array_size(a->status.processes) && n < cap; k++) {
             const struct node_process q = answers_process(a->status.processes, k);
-            const int trains = !strcmp(q.role, "trainer") && answers_runs(&q);
             struct top_row *r = &rows[n++];
             *r = (struct top_row){.node = a->status.node,
                                   .host = t->s->g->nodes[i].host->label,
                                   .is_running = answers_runs(&q),
-                                  .is_trainer = trains,
+                                  .is_trainer = !strcmp(q.role, "trainer") && answers_runs(&q),
                                   .is_stopped = q.stopped != 0,
                                   .rank = q.rank,
                                   .pid = q.pid,
@@ -54,26 +88,35 @@ static size_t collect(const struct top *t, struct top_row *rows, size_t cap) {
                                   .cpu = answers_cpu_percent(a, k),
                                   .wait = -1,
                                   .rate = -1,
-                                  .age_s = -1};
+                                  .age_s = -1,
+                                  .sent = -1,
+                                  .received = -1,
+                                  .waiting = -1,
+                                  .queued = -1,
+                                  .rows = -1};
             pd_fmt(r->role, sizeof r->role, "%.15s", q.role);
-            if (!trains || !has_progress || p.rank != q.rank)
-                continue;
-            r->wait = p.wait;
-            r->rate = p.own_rate;
-            r->pass = p.pass + 1;
-            r->batch = p.batch;
-            pd_fmt(r->unit, sizeof r->unit, "%s", p.unit);
-            r->age_s = (double)a->status.now_us / 1e6 -
-                       json_number_value(json_object_get(a->status.progress, "t")) / 1e3;
+            take_event(r, r->is_trainer ? a->status.progress : a->status.serving, a->status.now_us);
         }
     }
     top_rows_sort(rows, n, t->by);
     return n;
 }
 
+static void put_rate(char *out, size_t cap, double bytes) {
+    if (bytes < 0)
+        return;
+    table_bytes(out, cap, bytes);
+    pd_fmt(out + strlen(out), cap - strlen(out), "/s");
+}
+
+static const char *state_of(const struct top_row *r) {
+    return !r->is_running ? "ended" : r->is_stopped ? "stopped" : "running";
+}
+
 static void add_row(struct table *t, const struct top_row *r) {
     char node[16], process[32], pid[16], cpu[16] = "", memory[16] = "", threads[16] = "",
-                                         speed[80] = "", waits[16] = "", at[40] = "";
+                                         speed[80] = "", waits[16] = "", at[40] = "", sent[24] = "",
+                                         received[24] = "", queue[40] = "", rows[24] = "";
     pd_fmt(node, sizeof node, "%lld", (long long)r->node);
     pd_fmt(process, sizeof process, "%s %lld", r->role, (long long)r->rank);
     pd_fmt(pid, sizeof pid, "%lld", (long long)r->pid);
@@ -89,11 +132,24 @@ static void add_row(struct table *t, const struct top_row *r) {
         snprintf(waits, sizeof waits, "%.0f %%", r->wait * 100);
     if (r->batch > 0)
         snprintf(at, sizeof at, "%lld:%lld", (long long)r->pass, (long long)r->batch);
-    table_row(t, (const char *const[TABLE_COLUMNS]){node, r->host, process,
-                                                    !r->is_running  ? "ended"
-                                                    : r->is_stopped ? "stopped"
-                                                                    : "running",
-                                                    pid, cpu, memory, threads, speed, waits, at});
+    put_rate(sent, sizeof sent, r->sent);
+    put_rate(received, sizeof received, r->received);
+    if (r->waiting >= 0)
+        pd_fmt(queue, sizeof queue, "%lld", (long long)r->waiting);
+    if (r->queued > 0) {
+        pd_fmt(queue + strlen(queue), sizeof queue - strlen(queue), " + ");
+        table_bytes(queue + strlen(queue), sizeof queue - strlen(queue), (double)r->queued);
+    }
+    if (r->rows >= 0)
+        pd_fmt(rows, sizeof rows, "%lld", (long long)r->rows);
+    table_row(t, (const char *const[TABLE_COLUMNS]){node, r->host, process, state_of(r), pid, cpu,
+                                                    memory, threads, speed, waits, sent, received,
+                                                    queue, rows, at});
+}
+
+static const char *host_error(const struct top *t, size_t host) {
+    const struct ask_all_node *a = &t->s->g->nodes[host];
+    return a->err.code && a->err.code != PD_ECANCELED && !t->s->v[host].result ? a->err.msg : NULL;
 }
 
 static void put_head(const struct top *t, const struct top_row *rows, size_t n, FILE *f) {
@@ -111,28 +167,35 @@ static void put_head(const struct top *t, const struct top_row *rows, size_t n, 
     }
     top_rows_verdict(rows, n, text, sizeof text);
     fprintf(f, "%s%s", text, *text ? "\n" : "");
-    for (size_t i = 0; i < t->s->g->c->hosts.n; i++) {
-        const struct ask_all_node *a = &t->s->g->nodes[i];
-        if (a->err.code && a->err.code != PD_ECANCELED && !t->s->v[i].result)
-            fprintf(f, "%s does not answer: %.150s\n", a->host->label, a->err.msg);
-    }
+    for (size_t i = 0; i < t->s->g->c->hosts.n; i++)
+        if (host_error(t, i))
+            fprintf(f, "%s does not answer: %.150s\n", t->s->g->nodes[i].host->label,
+                    host_error(t, i));
 }
 
-/* Lines of at most `width` columns; 0: any. */
-static int put_picture(const struct top *t, int width, FILE *f) {
-    static const char *const heads[] = {"NODE",   "HOST",    "PROCESS", "IS",    "PID", "CPU",
-                                        "MEMORY", "THREADS", "SPEED",   "WAITS", "AT"};
+/* All rows, sorted; the caller frees them. */
+static struct top_row *all_rows(const struct top *t, size_t *n) {
     size_t cap = 1;
     for (size_t i = 0; i < t->s->g->c->hosts.n; i++)
         cap += json_array_size(t->s->v[i].status.processes);
     struct top_row *rows = pd_calloc(cap, sizeof *rows);
+    *n = rows ? collect(t, rows, cap) : 0;
+    return rows;
+}
+
+/* Lines of at most `width` columns; 0: any. */
+static int put_picture(const struct top *t, int width, FILE *f) {
+    static const char *const heads[] = {"NODE", "HOST",     "PROCESS", "IS",    "PID",
+                                        "CPU",  "MEMORY",   "THREADS", "SPEED", "WAITS",
+                                        "SENT", "RECEIVED", "QUEUE",   "ROWS",  "AT"};
+    size_t n;
+    struct top_row *rows = all_rows(t, &n);
+    struct table table;
     if (!rows)
         return -1;
-    const size_t n = collect(t, rows, cap);
-    struct table table;
     put_head(t, rows, n, f);
-    table_init(&table, sizeof heads / sizeof heads[0], "r...rrrrrrr");
-    table_fit(&table, width, "hdekgf");
+    table_init(&table, sizeof heads / sizeof heads[0], "r...rrrrrrrrrrr");
+    table_fit(&table, width, "hdeomnlkgf");
     table_row(&table, heads);
     for (size_t i = 0; i < n; i++)
         add_row(&table, &rows[i]);
@@ -141,6 +204,63 @@ static int put_picture(const struct top *t, int width, FILE *f) {
     free(rows);
     return 0;
 }
+
+/* --- JSON --- */
+
+static json_t *known(double v) { return v >= 0 ? json_real(v) : json_null(); }
+static json_t *counted(int64_t v) { return v >= 0 ? json_integer((json_int_t)v) : json_null(); }
+
+static json_t *row_json(const struct top_row *r) {
+    json_t *o = json_pack("{s:I, s:s, s:s, s:I, s:s, s:I}", "node", (json_int_t)r->node, "host",
+                          r->host, "role", r->role, "rank", (json_int_t)r->rank, "state",
+                          state_of(r), "pid", (json_int_t)r->pid);
+    const struct {
+        const char *key;
+        json_t *v;
+    } more[] = {{"cpu_percent", known(r->cpu)},
+                {"rss_bytes", counted(r->is_running ? r->memory : -1)},
+                {"threads", counted(r->is_running ? r->threads : -1)},
+                {"own_rate", known(r->rate)},
+                {"unit", *r->unit ? json_string(r->unit) : json_null()},
+                {"wait", known(r->wait)},
+                {"pass", counted(r->pass - 1)},
+                {"batch", counted(r->pass ? r->batch : -1)},
+                {"event_age_s", known(r->age_s)},
+                {"sent_rate", known(r->sent)},
+                {"received_rate", known(r->received)},
+                {"waiting", counted(r->waiting)},
+                {"queued", counted(r->queued)},
+                {"rows", r->tables ? json_incref(r->tables) : json_null()}};
+    for (size_t i = 0; i < sizeof more / sizeof more[0]; i++)
+        json_object_set_new(o, more[i].key, more[i].v);
+    return o;
+}
+
+static int print_json(const struct top *t) {
+    const struct found_job *job = t->s->job;
+    const struct node_answer *head = answers_head(t->s);
+    json_t *progress = answers_progress(t->s), *processes = json_array(), *bad = json_array();
+    char verdict[300] = "";
+    size_t n;
+    struct top_row *rows = all_rows(t, &n);
+    top_rows_verdict(rows, n, verdict, sizeof verdict);
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(processes, row_json(&rows[i]));
+    free(rows);
+    for (size_t i = 0; i < t->s->g->c->hosts.n; i++)
+        if (host_error(t, i))
+            json_array_append_new(bad,
+                                  json_pack("{s:s, s:s}", "host", t->s->g->nodes[i].host->label,
+                                            "error", host_error(t, i)));
+    json_t *o =
+        json_pack("{s:I, s:s, s:s, s:s, s:i, s:O?, s:s, s:o, s:o}", "t",
+                  (json_int_t)(pd_wall_us() / 1000), "job", job->id, "name", job->name, "state",
+                  head ? head->status.state : job->state, "n_nodes", job->n_nodes, "progress",
+                  progress, "verdict", verdict, "processes", processes, "unreachable", bad);
+    return cmd_print_json_line(o);
+}
+
+/* --- the terminal --- */
 
 /* The first lines of the text that fit on the screen, none wider than it. */
 static void show(const struct top *t, const char *text, size_t n) {
@@ -170,12 +290,25 @@ static void draw(struct top *t) {
     free(text);
 }
 
-/* --- the terminal --- */
-
 static void on_draw(uv_timer_t *timer) {
     struct top *t = timer->data;
-    keys_check(t->suspend.keys);
-    draw(t);
+    if (!t->json) {
+        keys_check(t->suspend.keys);
+        draw(t);
+        return;
+    }
+    t->status = print_json(t);
+    if (!t->status && cmd_reader_is_gone())
+        t->status = 128 + SIGPIPE;
+    if (t->status)
+        ask_all_interrupt(t->s->g);
+}
+
+static void start_drawing(struct top *t) {
+    uv_timer_init(&t->s->g->c->loop, &t->draw);
+    t->draw.data = t;
+    uv_timer_start(&t->draw, on_draw, ANSWERS_CPU_MS, (uint64_t)(t->delay_s * 1000));
+    uv_unref((uv_handle_t *)&t->draw);
 }
 
 static void on_key(void *arg, char key) {
@@ -209,10 +342,6 @@ static int open_terminal(struct top *t, struct pd_err *err) {
         (struct suspend){.view = t->view, .on_stop = on_stop, .on_resume = on_resume, .arg = t};
     rc = keys_new(&t->suspend.keys, loop, on_key, t, err);
     suspend_open(&t->suspend, loop);
-    uv_timer_init(loop, &t->draw);
-    t->draw.data = t;
-    uv_timer_start(&t->draw, on_draw, ANSWERS_CPU_MS, (uint64_t)(t->delay_s * 1000));
-    uv_unref((uv_handle_t *)&t->draw);
     return rc;
 }
 
@@ -222,7 +351,6 @@ static void close_terminal(struct top *t) {
     view_live(t->view, "", 0);
     keys_close(t->suspend.keys);
     suspend_close(&t->suspend);
-    uv_close((uv_handle_t *)&t->draw, NULL);
     view_free(t->view, END_MS);
     t->view = NULL;
 }
@@ -231,7 +359,7 @@ static void close_terminal(struct top *t) {
 
 static void on_answer(struct node_answer *a) {
     const struct top *t = a->s->arg;
-    if (t->view)
+    if (t->live)
         answers_again(a, (uint64_t)(t->delay_s * 1000));
     else if (a->before || !answers_n_running(a))
         ask_all_done(a->n);
@@ -252,23 +380,29 @@ static int watch(struct answers *s, struct pd_err *err) {
                        s->job->id, s->job->id);
     s->on_answer = on_answer;
     s->on_result = on_result;
-    if (!t->once && term_is_live(STDOUT_FILENO) && open_terminal(t, err)) {
+    t->live = !t->once && (t->json || term_is_live(STDOUT_FILENO));
+    if (t->live && !t->json && open_terminal(t, err)) {
         close_terminal(t);
         return err->code;
     }
-    const int live = t->view != NULL;
+    if (t->live)
+        start_drawing(t);
     const int rc = answers_run(s, 1, err);
+    if (t->live)
+        uv_close((uv_handle_t *)&t->draw, NULL);
     close_terminal(t);
-    if (rc && !t->is_stopped)
+    if (rc && !t->is_stopped && !t->status)
         return rc;
     pd_err_clear(err);
-    if (put_picture(t, term_limit(STDOUT_FILENO), stdout))
+    if (t->status || (t->json && (t->status = print_json(t))))
+        return t->status;
+    if (!t->json && put_picture(t, term_limit(STDOUT_FILENO), stdout))
         return pd_oom(err, "the table");
     fflush(stdout);
-    if (live && !t->is_stopped)
+    if (t->live && !t->json && !t->is_stopped)
         fprintf(stderr, "paddlectl: the job is over; 'paddlectl status %s' shows how it ended\n",
                 s->job->id);
-    return !live && ask_all_n_failed(s->g) ? ask_all_report(s->g) : 0;
+    return !t->live && ask_all_n_failed(s->g) ? ask_all_report(s->g) : 0;
 }
 
 static int top_of(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
@@ -292,6 +426,8 @@ int cmd_top(int argc, char **argv) {
          "the order: wait (those first that hold the others up), cpu, memory, speed (the slowest "
          "first), node; default: wait"},
         {"once", &t.once, NULL, "print one table, as for a pipe"},
+        {"json", &t.json, NULL,
+         "print one JSON object a line, again and again; with --once: one (docs/tuning.md)"},
         {0},
     };
     const struct cmd_line line = {
@@ -303,9 +439,13 @@ int cmd_top(int argc, char **argv) {
                  "that hardly waits while the others do. Before it come processes that are stopped "
                  "by a signal, and trainers whose last progress is more than 5 s older than that "
                  "of the others. With async, ssp and geo each trainer has a speed of its own: "
-                 "--sort=speed. AT is the pass and the batch.\n",
+                 "--sort=speed. SENT and RECEIVED are bytes a second "
+                 "between trainers and pservers. QUEUE of a pserver: requests that wait for a "
+                 "step, and bytes of answers that trainers have not taken yet. ROWS: of its sparse "
+                 "tables. AT is the pass and the batch.\n",
         .examples = "paddlectl top\tthe job that runs\n"
-                    "paddlectl top --once --sort=memory\twhich process needs most memory\n",
+                    "paddlectl top --once --sort=memory\twhich process needs most memory\n"
+                    "paddlectl top --json --delay=10 >figures\tfor a program\n",
         .extra = extra,
         .who = PD_LAUNCHER,
         .max_rest = 1,

@@ -2,6 +2,8 @@
 /* top_rows.h - the order of the processes in `paddlectl top`: who holds the others up? */
 #pragma once
 
+#include <jansson.h>
+
 enum top_sort { TOP_WAIT, TOP_CPU, TOP_MEMORY, TOP_SPEED, TOP_NODE };
 
 struct top_row { /* a process */
@@ -9,11 +11,15 @@ struct top_row { /* a process */
     const char *host;
     char role[16], unit[24];
     int is_running, is_trainer;
-    int is_stopped; /* by a signal, as SIGSTOP */
-    double cpu;     /* percent of one CPU; -1: not known */
-    double wait;    /* part of its time that it waits for servers, 0..1; -1: not known */
-    double rate;    /* samples a second; -1: not known */
-    double age_s;   /* of its last progress; -1: it has none */
+    int is_stopped;          /* by a signal, as SIGSTOP */
+    double cpu;              /* percent of one CPU; -1: not known */
+    double wait;             /* part of its time that it waits for servers, 0..1; -1: not known */
+    double rate;             /* samples a second; -1: not known */
+    double age_s;            /* of its last event; -1: it has none */
+    double sent, received;   /* bytes a second; -1: not known */
+    int64_t waiting, queued; /* pserver: requests that wait, bytes of answers; -1: not known */
+    int64_t rows;            /* pserver: of all tables; -1: not known */
+    json_t *tables;          /* pserver: rows of each table, borrowed; or NULL */
 };
 
 /* "wait", "cpu", ...; NULL is wait. 0; -1: no such order. */

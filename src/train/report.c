@@ -96,6 +96,21 @@ static void put_parts(const uint64_t ns[TRAIN_N_PARTS], double unit_ns, char out
                               (double)ns[i] / unit_ns);
 }
 
+/* ,"sent_rate":53000,"received_rate":61000: bytes per second since the last event that has them,
+ * also of an earlier pass. */
+static void put_bytes(struct train_report *r, uint64_t now, char *out, size_t cap) {
+    const struct ps_client_stats before = r->stats;
+    const double period = (double)(now - r->stats_ns) * 1e-9;
+    if (!r->client || now - r->stats_ns < EVENT_PERIOD_NS / 2)
+        return;
+    ps_client_stats(r->client, &r->stats);
+    if (r->stats_ns)
+        snprintf(out, cap, ",\"sent_rate\":%.0f,\"received_rate\":%.0f",
+                 (double)(r->stats.sent_bytes - before.sent_bytes) / period,
+                 (double)(r->stats.received_bytes - before.received_bytes) / period);
+    r->stats_ns = now;
+}
+
 /* Writes an event. A cost that is not finite is omitted, because JSON has no NaN. */
 static void write_event(struct train_report *r, double cost, int last) {
     uint64_t now = pd_mono_ns(), since = r->last_event_ns ? r->last_event_ns : r->started_ns;
@@ -103,8 +118,9 @@ static void write_event(struct train_report *r, double cost, int last) {
         (!last && now - since < (r->trainer_id ? OTHERS_PERIOD_NS : EVENT_PERIOD_NS)))
         return;
     char dropped[80] = "", c[40] = "", m[sizeof r->test_metrics + 40] = "", f[40] = "",
-         whole[60] = "", own[80] = "", parts[PARTS_TEXT] = "";
+         whole[60] = "", own[80] = "", parts[PARTS_TEXT] = "", bytes[100] = "";
     double period = (double)(now - since) * 1e-9;
+    put_bytes(r, now, bytes, sizeof bytes);
     if (isfinite(cost))
         snprintf(c, sizeof c, ",\"cost\":%.6g", cost);
     if (isfinite(cost) && r->perplexity && isfinite(exp(cost)))
@@ -128,11 +144,11 @@ static void write_event(struct train_report *r, double cost, int last) {
     }
     put_event(
         r, "progress",
-        "\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,\"samples\":%llu%s%s%s,\"unit\":\"%s\""
+        "\"pass\":%llu,\"num_passes\":%llu,\"batch\":%llu,\"samples\":%llu%s%s%s%s,\"unit\":\"%s\""
         "%s%s%s%s%s%s",
         (unsigned long long)r->pass, (unsigned long long)r->n_passes,
-        (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own, parts, r->unit,
-        dropped, f, c, *m ? ",\"metrics\":{" : "", m, *m ? "}" : "");
+        (unsigned long long)r->batches, (unsigned long long)r->samples, whole, own, parts, bytes,
+        r->unit, dropped, f, c, *m ? ",\"metrics\":{" : "", m, *m ? "}" : "");
 }
 
 static void write_doing(struct train_report *r, uint64_t waited_ms, const char *servers) {

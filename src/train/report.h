@@ -54,9 +54,11 @@ struct train_report {
     char test_metrics[600]; /* values of the last evaluation, as members of a JSON object */
     /* this trainer, since its last event */
     uint64_t own_samples, waited_ns, part_ns[TRAIN_N_PARTS];
+    struct ps_client_stats stats; /* as they were at stats_ns; 0: never */
+    uint64_t stats_ns;
     /* of the current pass, by this process */
     uint64_t pass_waited_ns, pass_part_ns[TRAIN_N_PARTS];
-    const struct ps_client *client; /* NULL: the event "pass" has no bytes */
+    const struct ps_client *client; /* NULL: the events have no bytes */
     enum train_doing doing;
     uint64_t doing_event_ns; /* time of the last event of train_report_doing */
 };

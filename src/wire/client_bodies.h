@@ -211,6 +211,7 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, ARRAY, processes, 0, 16, 0)         \
     X(body, OBJECT, streams, 0, 16, 0)          \
     X(body, OBJECT, progress, 0, 100, 0)        \
+    X(body, OBJECT, serving, 0, 100, 0)         \
     X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)
 #define WIRE_NODE_PROCESS(X, body)             \
     X(body, TEXT, role, 0, WIRE_MAX_ROLE, 0)   \

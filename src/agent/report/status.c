@@ -9,7 +9,7 @@
 #include "agent/process/process_tree.h"
 #include "agent/core/spec.h"
 
-enum { PASSWD_MAX = 8 << 20, PROGRESS_BYTES = 65536 };
+enum { PASSWD_MAX = 8 << 20, EVENTS_BYTES = 65536 };
 
 /* --- the processes --- */
 
@@ -129,8 +129,8 @@ static json_int_t ended(const struct node_paths *p, const json_t *state) {
 
 /* --- AG_LIST --- */
 
-/* The last complete line with a trainer's progress in the text of events; NULL if there is none. */
-static json_t *find_progress(char *text, size_t n) {
+/* The last complete line of the text of events that is such an event; NULL if there is none. */
+static json_t *find_event(char *text, size_t n, const char *ev) {
     while (n) {
         char *end = memrchr(text, '\n', n);
         if (!end)
@@ -138,10 +138,10 @@ static json_t *find_progress(char *text, size_t n) {
         n = (size_t)(end - text);
         char *line = memrchr(text, '\n', n);
         line = line ? line + 1 : text;
-        json_t *o = memmem(line, (size_t)(end - line), "\"progress\"", 10)
+        json_t *o = memmem(line, (size_t)(end - line), ev, strlen(ev))
                         ? json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, NULL)
                         : NULL;
-        if (json_is_object(o) && !strcmp(msg_str(o, "ev"), "progress"))
+        if (json_is_object(o) && !strcmp(msg_str(o, "ev"), ev))
             return o;
         json_decref(o);
     }
@@ -150,16 +150,16 @@ static json_t *find_progress(char *text, size_t n) {
 
 /* The last progress event in the file of a job that runs or is over; NULL: none. */
 static json_t *last_progress(const struct node_paths *p) {
-    char path[PATH_MAX], name[64], text[PROGRESS_BYTES];
+    char path[PATH_MAX], name[64], text[EVENTS_BYTES];
     pd_fmt(name, sizeof name, "log/%s", log_names[LOG_EVENTS]);
     if (node_paths_join(p->dir, name, path, NULL))
         return NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1,
-          at = size > PROGRESS_BYTES ? size - PROGRESS_BYTES : 0;
+          at = size > EVENTS_BYTES ? size - EVENTS_BYTES : 0;
     ssize_t n = size > 0 ? pread(fd, text, sizeof text, at) : 0;
     pd_close(fd);
-    return n > 0 ? find_progress(text, (size_t)n) : NULL;
+    return n > 0 ? find_event(text, (size_t)n, "progress") : NULL;
 }
 
 json_t *status_brief(const struct node_paths *p, int progress) {
@@ -207,22 +207,23 @@ static json_t *streams(const struct logs *l) {
     return o;
 }
 
-/* NULL: there is none. */
-static json_t *progress(struct logs *l) {
-    char text[PROGRESS_BYTES];
-    uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > sizeof text ? size - sizeof text : 0,
-             hint = 0, time_us;
+/* The end of the events, at most `cap` bytes. */
+static size_t last_events(struct logs *l, char *text, size_t cap) {
+    uint64_t size = l ? l->f[LOG_EVENTS].size : 0, at = size > cap ? size - cap : 0, hint = 0,
+             time_us;
     size_t n = 0, k = 1;
     if (l && at < l->f[LOG_EVENTS].first)
         at = l->f[LOG_EVENTS].first;
     while (at + n < size && k &&
-           !logs_read(l, LOG_EVENTS, at + n, text + n, sizeof text - n, &k, &time_us, &hint, NULL))
+           !logs_read(l, LOG_EVENTS, at + n, text + n, cap - n, &k, &time_us, &hint, NULL))
         n += k;
-    return find_progress(text, n);
+    return n;
 }
 
 json_t *status_full(const struct agent_core *core, struct status_now *now) {
     json_t *s = now->job ? now->job : status_read(&core->paths);
+    char events[EVENTS_BYTES];
+    const size_t n = last_events(now->logs, events, sizeof events);
     const struct ag_status_answer a = {
         .state = now->state,
         .text = now->text,
@@ -238,13 +239,15 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
         .clients = now->clients,
         .processes = processes(json_object_get(s, "processes"), core->mode == AGENT_OVER),
         .streams = streams(now->logs),
-        .progress = progress(now->logs),
+        .progress = find_event(events, n, "progress"),
+        .serving = find_event(events, n, "serving"),
         .lost = now->lost,
     };
     json_t *o = wire_put(&wire_ag_status_answer, &a);
     json_decref(a.processes);
     json_decref(a.streams);
     json_decref(a.progress);
+    json_decref(a.serving);
     json_decref(a.lost);
     json_decref(s);
     return o;

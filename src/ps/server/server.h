@@ -14,6 +14,16 @@
 
 enum { PS_SERVER_THREADS_MAX = 500 }; /* of one server: the greeting lists its ports */
 
+/* What a server does now, all threads together. The other threads' part is up to a second old. */
+enum { PS_SERVING_TABLES = 32 };
+struct ps_serving {
+    uint64_t sent, received; /* bytes of frames since the start */
+    uint64_t waiting;        /* requests that wait for a step */
+    uint64_t queued;         /* bytes of answers that trainers have not taken yet */
+    uint32_t n_tables;       /* the first ones, if there are more */
+    uint64_t rows[PS_SERVING_TABLES];
+};
+
 struct ps_server_opts {
     const int *fds; /* bound sockets, dense first, then sparse. The server owns them, even if
                        ps_server_new fails */
@@ -35,7 +45,11 @@ struct ps_server_opts {
     const struct ps_folders *folders; /* see struct ps_shard_opts; must outlive the server */
     const struct pd_cpus *
         cpus; /* thread i is pinned to core i, in turn; NULL: no pinning; must outlive the server */
-    struct pd_spans *spans;   /* profile = 1: of this process; or NULL */
+    struct pd_spans *spans; /* profile = 1: of this process; or NULL */
+    /* Called once a second from a server thread; may be NULL. `name`: of the tables, valid during
+     * the call. */
+    void (*on_serving)(void *arg, const struct ps_serving *s, const char *const *name);
+    void *on_serving_arg;
     const struct pd_log *log; /* may be NULL; must outlive the server */
 };
 

@@ -26,7 +26,9 @@ static void shard_answers(void *arg, uint32_t trainer, uint16_t type, uint64_t r
     for (uint32_t i = 0; i < n_sec; i++) {
         s[i] = (struct net_sec){sec[i].iov_base, sec[i].iov_len};
         bytes += sec[i].iov_len;
+        t->sent += sec[i].iov_len + wire_pad(sec[i].iov_len);
     }
+    t->sent += WIRE_HEADER;
     /* net itself holds the answers to the connection whose frame is being handled. Small answers to
      * other connections are held here, so that the sums of a step are sent together with its
      * values. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server_internal.h - shared by server.c, server_thread.c, server_answers.c, server_save.c and
- * server_beat.c. */
+/* server_internal.h - shared by server.c, server_thread.c, server_answers.c, server_save.c,
+ * server_serving.c and server_beat.c. */
 #pragma once
 
 #include <uv.h>
@@ -58,8 +58,10 @@ struct server_thread {
     uint32_t n_members, n_lost; /* trainers that are connected; that may come back */
     uv_timer_t patience;        /* runs while n_lost > 0 */
     uint64_t progress, stalled_ms, said_ms;
-    uint32_t n_absent;  /* trainers that have never connected */
-    uint64_t absent_ms; /* time since the last new trainer connected */
+    struct ps_serving serving; /* of this thread; under server->lock, for thread 0 */
+    uint64_t sent, received;   /* bytes of frames */
+    uint32_t n_absent;         /* trainers that have never connected */
+    uint64_t absent_ms;        /* time since the last new trainer connected */
 };
 
 struct ps_server {
@@ -125,6 +127,9 @@ void server_beat_take(struct ps_server *s, struct net_moved *conn, uint32_t trai
 /* server_answers.c */
 extern const struct ps_shard_ops server_shard_ops; /* arg is a server_thread */
 void server_send_held(uv_prepare_t *h);            /* before the loop waits */
+
+/* server_serving.c */
+void server_serving(struct server_thread *t); /* once a second: for ps_server_opts.on_serving */
 
 /* server_save.c */
 /* For ps_shard_ops; arg is a server_thread. */

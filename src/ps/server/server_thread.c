@@ -144,6 +144,7 @@ static void on_tick(uv_timer_t *timer) {
     struct server_thread *t = timer->data;
     for (struct trainer_conn *p = t->peers; p; p = p->next)
         net_check_host(p->conn);
+    server_serving(t);
     wait_for_absent(t);
     char text[900];
     struct ps_shard_stats st;
@@ -385,6 +386,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
         return;
     }
     struct server_thread *t = p->t;
+    t->received += f->total;
     uint16_t type = f->type;
     uint64_t req = f->req;
     if (!p->joined && type == WIRE_PS_BEAT && !f->flags && net_peer(c)->role == WIRE_ROLE_TRAINER) {

@@ -461,7 +461,15 @@ void ps_shard_fail(struct ps_shard *s, const struct pd_err *why) {
 
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out) {
     *out = s->stats;
+    out->waiting = s->barrier.n_waiting;
     out->rows = 0;
     for (uint32_t i = 0; s->params.tables && i < s->params.decl.n_sparse; i++)
         out->rows += ps_table_rows(s->params.tables[i]);
+}
+
+const char *ps_shard_table(const struct ps_shard *s, uint32_t i, uint64_t *rows) {
+    if (i >= s->params.decl.n_sparse)
+        return NULL;
+    *rows = s->params.tables ? ps_table_rows(s->params.tables[i]) : 0;
+    return s->params.decl.sparse[i].name;
 }

@@ -159,5 +159,9 @@ struct ps_shard_stats {
     uint64_t progress; /* changes whenever a waiting request is answered */
     uint64_t steps, duplicates, stale, lagged, rows;
     uint64_t repeated; /* requests that were sent again after a lost connection */
+    uint64_t waiting;  /* requests that wait for a step, now */
 };
 void ps_shard_stats(const struct ps_shard *s, struct ps_shard_stats *out);
+/* The name of table i and its rows in this shard; NULL: there are fewer tables. The shard owns the
+ * name. */
+const char *ps_shard_table(const struct ps_shard *s, uint32_t i, uint64_t *rows);

@@ -45,7 +45,7 @@ grep -q 'There is no run yet' none.dom || die "no runs: $(head -c 2000 none.dom)
 # --- a job that runs
 start job "$ctl" run --conf=conf.ini --name=live
 job=$PID
-running() { ask GET "${url}metrics" && [ "$(metric paddle_job_running)" = 1 ] && [ -n "$(metric paddle_job_test_cost)" ]; }
+running() { ask GET "${url}metrics" && [ "$(metric paddle_job_running)" = 1 ] && [ -n "$(metric paddle_job_test_cost)" ] && grep -q '^paddle_pserver_table_rows{.*table="e.w",pserver="1"' answer; }
 wait_for 120 "metrics of the job" running
 browse live "$url"
 quiet live
@@ -62,6 +62,9 @@ status 200
 cp answer metrics
 for m in pass cost units_per_second passes_total test_metric table_rows start_time_seconds; do
     grep -q "^paddle_job_$m{job_id=\"JOB.*\",job_name=\"live\"" metrics || die "no paddle_job_$m: $(cat metrics)"
+done
+for m in {pserver,trainer}_{sent,received}_bytes_per_second pserver_{waiting_requests,queued_bytes,table_rows}; do
+    [ "$(grep -cE "^paddle_$m{.*,${m%%_*}=\"[01]\",host=\"" metrics)" = 2 ] || die "not two of $m: $(cat metrics)"
 done
 [ "$(grep -c '^paddle_trainer_peak_memory_bytes{.*trainer="[01]",host="' metrics)" = 2 ] || die "not two trainers: $(cat metrics)"
 if command -v promtool >/dev/null; then

@@ -25,7 +25,7 @@ has "three.html: 3 runs, "
 [ "$(stat -c %s three.html)" -lt 300000 ] || die "$OUT"
 browse three "file://$TMP/three.html"
 quiet three
-/usr/bin/python3 "$page" check three.dom --jobs=3 --drawn='cost metric.err speed throughput time wait sent received memory server-memory tables' \
+/usr/bin/python3 "$page" check three.dom --jobs=3 --drawn='cost metric.err speed throughput time wait sent received queue memory server-memory tables' \
     --nodes=5 --marks=6 --settings=3 --failure || die "three.dom: see above"
 # One run, the newest; -o as in other programs.
 report -o one.html

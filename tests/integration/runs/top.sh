@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # paddlectl top: the figures of the processes are those of /proc; it names a trainer that is slow and
-# one that is stopped; on a terminal it draws anew, changes its size, ends with q, Ctrl-C, or the job.
+# one that is stopped; JSON has bytes, queues and rows; on a terminal it draws anew, changes its size,
+# ends with q, Ctrl-C, or the job.
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 . "$TOP/tests/support/tiny_model.sh"
@@ -47,6 +48,47 @@ top --sort=node
 expect 0 "$ctl" top --conf=conf.ini # a pipe gets one table, too
 [ "$(grep -c ' running ' <<<"$OUT")" = 4 ] || die "$OUT"
 
+# --- network, queues, rows; JSON
+figures() { "$ctl" top --conf=conf.ini --once --json >seen.json && /usr/bin/python3 - seen.json "$1" <<'END' 2>why
+import glob, json, sys
+top = json.load(open(sys.argv[1]))
+assert set(top) == {"t", "job", "name", "state", "n_nodes", "progress", "verdict", "processes", "unreachable"}, top
+assert (top["name"], top["n_nodes"], top["unreachable"]) == ("watched", 2, []), top
+at = {(p["role"], p["rank"]): p for p in top["processes"]}
+assert sorted(at) == [("pserver", 0), ("pserver", 1), ("trainer", 0), ("trainer", 1)], at
+servers = [at["pserver", r] for r in (0, 1)]
+trainers = [at["trainer", r] for r in (0, 1)]
+for p in trainers:
+    assert p["waiting"] is p["queued"] is p["rows"] is None, p
+for p in servers:
+    assert p["own_rate"] is p["wait"] is p["pass"] is p["unit"] is None, p
+    assert list(p["rows"]) == ["e.w"] and p["rows"]["e.w"] > 0, p
+ids = {line.split()[0] for f in glob.glob("ws/data/*") for line in open(f)}
+assert sum(p["rows"]["e.w"] for p in servers) == len(ids), (len(ids), servers)
+if sys.argv[2] == "stopped":  # trainer 0 waits at each server for the stopped one; nothing moves
+    assert at["trainer", 1]["state"] == "stopped", at
+    assert all(p["waiting"] > 0 and p["sent_rate"] < 10000 for p in servers), servers
+    assert all(p["sent_rate"] is None or p["sent_rate"] < 10000 for p in trainers[:1]), trainers
+    sys.exit()
+for p in servers + trainers:
+    assert p["state"] == "running" and p["sent_rate"] > 10000 and p["received_rate"] > 10000, p
+    assert p["event_age_s"] < 5 and p["cpu_percent"] >= 0, p
+def total(v, key): return sum(p[key] for p in v)
+for a, b in ("sent_rate", "received_rate"), ("received_rate", "sent_rate"):
+    assert 0.4 < total(trainers, a) / total(servers, b) < 2.5, (a, trainers, servers)
+END
+}
+wait_for 60 "network, queues and rows" figures running
+top
+grep -Eq 'PROCESS +IS .* SENT +RECEIVED +QUEUE +ROWS +AT' <<<"$OUT" || die "$OUT"
+[ "$(grep -cE 'pserver [01] .*[KMG]/s +[0-9.]+[KMG]/s +[0-9]+( \+ [0-9.]+[BKMG])? +[0-9]+ *$' <<<"$OUT")" = 2 ] || die "$OUT"
+# Again and again, a line each; the reader ends it.
+"$ctl" top --conf=conf.ini --json --delay=0.3 2>/dev/null | head -3 >lines
+[ "${PIPESTATUS[0]}" = 141 ] || die "top --json: $(cat lines)"
+/usr/bin/python3 -c 'import json, sys
+v = [json.loads(line) for line in open("lines")]
+assert len(v) == 3 and v[0]["t"] < v[1]["t"] < v[2]["t"] and all(len(x["processes"]) == 4 for x in v[1:]), v' || die "$(cat lines)"
+
 # --- a slow trainer: it runs a third of the time
 top
 slow=$(pid_of trainer 1)
@@ -66,6 +108,7 @@ wait_for 60 "the stopped trainer is named" stopped
 awk '/ pserver | trainer / { print; exit }' seen | grep -q " trainer 1  *stopped  *$slow " || die "$(cat seen)"
 expect 0 "$ctl" status --conf=conf.ini
 grep -q "trainer 1  *stopped" <<<"$OUT" || die "$OUT"
+wait_for 60 "requests that wait for it" figures stopped
 kill -CONT "$slow"
 
 # --- on a terminal

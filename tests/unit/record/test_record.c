@@ -65,6 +65,10 @@ static void what_is_kept(void **state) {
     assert_true(keeps(&t, 0, progress_at(4600000)));
     assert_false(keeps(&t, 0, progress_at(4603000)));
     assert_true(keeps(&t, 0, progress_at(4603700)));
+    /* The pserver of the node has lines of its own. */
+    assert_true(keeps(&t, 0, json_pack("{s:i, s:s}", "t", 4603701, "ev", "serving")));
+    assert_false(keeps(&t, 0, json_pack("{s:i, s:s}", "t", 4603901, "ev", "serving")));
+    assert_true(keeps(&t, 0, json_pack("{s:i, s:s}", "t", 4603951, "ev", "serving")));
     assert_true(keeps(&t, 0, json_pack("{s:s}", "ev", "test")));
     assert_false(keeps(&t, 0, json_pack("{s:s}", "ev", "doing")));
     assert_false(keeps(&t, 0, json_pack("{s:s}", "xx", "test")));
