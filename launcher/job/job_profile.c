@@ -12,26 +12,28 @@ void job_profile_tick(struct job *j) {
 }
 
 static void report(struct job *j, const struct outputs_profile *p, const struct pd_err *err) {
-    char left[60] = "", dropped[80] = "";
+    char left[80] = "", dropped[80] = "";
     if (err->code) {
         watch_print(j, "warning: no trace of the job: %s", err->msg);
         return;
     }
     if (p->n_left_out)
-        pd_fmt(left, sizeof left, "; %zu more have no known clock", p->n_left_out);
+        pd_fmt(left, sizeof left, "; %zu more have no known clock and stay in profile/",
+               p->n_left_out);
     if (p->n_dropped)
         pd_fmt(dropped, sizeof dropped, "; %llu earlier ones were dropped",
                (unsigned long long)p->n_dropped);
     watch_print(j,
                 "trace: %s/profile.json, %llu spans of %zu processes%s%s; ui.perfetto.dev shows it",
                 p->dir, (unsigned long long)p->n_spans, p->n_processes, dropped, left);
+    if (p->n_damaged)
+        watch_print(j, "warning: the trace lacks spans of %zu processes: %s", p->n_damaged,
+                    p->damage.msg);
 }
 
 void job_profile_write(struct job *j) {
     const size_t n = (size_t)j->n_nodes;
     struct pd_err err = {0};
-    if (!j->opts->profile)
-        return;
     struct outputs_clock *clocks = pd_calloc(n, sizeof *clocks);
     const char **hosts = pd_calloc(n, sizeof *hosts);
     struct outputs_profile p = {
@@ -45,7 +47,9 @@ void job_profile_write(struct job *j) {
         pd_oom(&err, "the trace");
     else
         outputs_profile_merge(&p, &err);
-    report(j, &p, &err);
+    /* train.ini, or the paddlectl that began the job, may have asked for the spans. */
+    if (j->opts->profile || p.n_processes)
+        report(j, &p, &err);
     free(clocks);
     free(hosts);
 }

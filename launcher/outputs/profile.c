@@ -10,16 +10,21 @@
 enum { VERSION = 1, LINE = 400, NAME = 60, PARTS_MAX = 100000 };
 
 /* Times of other machines are below this, 36 years, so that their sums and differences fit. */
-static const int64_t TIME_MAX_NS = (int64_t)1 << 60;
+static const int64_t TIME_MAX_NS = (int64_t)1 << 60, COUNT_MAX = (int64_t)1 << 53;
+
+/* Two clocks drift apart by up to 100 ppm, so the error of a ping grows by 1 ns in 10 us. */
+enum { DRIFT_NS = 10000 };
 
 void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns,
                         int64_t received_ns) {
     const int64_t trip = received_ns - sent_ns;
     if (sent_ns <= 0 || now_ns <= 0 || now_ns > TIME_MAX_NS || trip < 0 ||
-        (c->known && (trip + 1) / 2 >= c->error_ns))
+        (c->known && (trip + 1) / 2 >= c->error_ns + (received_ns - c->at_ns) / DRIFT_NS))
         return;
-    *c = (struct outputs_clock){
-        .known = 1, .offset_ns = now_ns - (sent_ns + trip / 2), .error_ns = (trip + 1) / 2};
+    *c = (struct outputs_clock){.known = 1,
+                                .offset_ns = now_ns - (sent_ns + trip / 2),
+                                .error_ns = (trip + 1) / 2,
+                                .at_ns = received_ns};
 }
 
 /* --- the parts --- */
@@ -28,7 +33,7 @@ struct part {
     char path[PATH_MAX];
     json_t *head;
     int64_t node, rank, begin_ns;
-    int is_trainer;
+    int is_trainer, is_whole; /* is_whole: the trace has all its spans */
 };
 
 struct parts {
@@ -40,8 +45,19 @@ static int64_t number_of(const json_t *o, const char *key) {
     return (int64_t)json_integer_value(json_object_get(o, key));
 }
 
+static int64_t count_of(const json_t *o, const char *key) {
+    const int64_t n = number_of(o, key);
+    return n < 0 || n > COUNT_MAX ? 0 : n;
+}
+
 static int damaged(const struct part *p, struct pd_err *err) {
     return pd_fail(err, PD_EDATA, "%s is damaged, or of another version of paddlectl", p->path);
+}
+
+/* A process that was killed leaves half a line. The trace goes on without the rest of its file. */
+static void note_damage(struct outputs_profile *to, const struct part *p) {
+    if (!to->n_damaged++)
+        damaged(p, &to->damage);
 }
 
 static FILE *open_part(const struct part *p, struct pd_err *err) {
@@ -85,7 +101,8 @@ static void release_parts(struct parts *all) {
     free(all->v);
 }
 
-static int find_parts(struct parts *all, const char *folder, struct pd_err *err) {
+static int find_parts(struct parts *all, struct outputs_profile *to, const char *folder,
+                      struct pd_err *err) {
     const struct dirent *e;
     int rc = 0;
     DIR *d = opendir(folder);
@@ -102,9 +119,16 @@ static int find_parts(struct parts *all, const char *folder, struct pd_err *err)
             rc = pd_fmt(p->path, sizeof p->path, "%s/%s", folder, e->d_name)
                      ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", folder)
                      : read_head(p, err);
+            if (rc == PD_EDATA) {
+                note_damage(to, p);
+                json_decref(p->head);
+                all->n--;
+                *err = (struct pd_err){0};
+                rc = 0;
+            }
         }
     closedir(d);
-    if (!rc && !all->n)
+    if (!rc && !all->n && !to->n_damaged)
         rc = pd_fail(err, PD_ENOENT, "%s has no spans", folder);
     if (!rc)
         qsort(all->v, all->n, sizeof *all->v, by_place);
@@ -152,9 +176,9 @@ static int put_span(struct trace *t, const char *line, int64_t offset_ns, int64_
         !end || !is_name(name) || took < 0 || took > TIME_MAX_NS || began < 0 ||
         began > TIME_MAX_NS)
         return -1;
-    const int64_t at = began - offset_ns - t->zero_ns;
-    if (at < 0)
-        return -1;
+    /* A thread that ended while the file was written may have begun before begin_ns. */
+    int64_t at = began - offset_ns - t->zero_ns;
+    at = at < 0 ? 0 : at;
     fprintf(t->f,
             "%s{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%d,"
             "\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64 ".%03d}",
@@ -165,31 +189,32 @@ static int put_span(struct trace *t, const char *line, int64_t offset_ns, int64_
     return 0;
 }
 
-static int put_part(struct trace *t, const struct part *p, int64_t pid, struct pd_err *err) {
+static int put_part(struct trace *t, struct part *p, int64_t pid, struct pd_err *err) {
     const char *role = p->is_trainer ? "trainer" : "pserver";
     const int64_t offset = t->to->clocks[p->node].offset_ns;
     char line[LINE], name[200];
-    int tid = 0, rc = 0;
+    int tid = 0;
     FILE *f = open_part(p, err);
     if (!f)
         return err->code;
     pd_fmt(name, sizeof name, "%s %lld on %.100s", role, (long long)p->rank, t->to->hosts[p->node]);
     put_event(t, name_event("process_name", pid, 0, name));
-    if (!fgets(line, sizeof line, f)) /* the head */
-        rc = damaged(p, err);
-    while (!rc && fgets(line, sizeof line, f)) {
+    p->is_whole = fgets(line, sizeof line, f) != NULL; /* the head */
+    while (p->is_whole && fgets(line, sizeof line, f)) {
         json_t *o = *line == '{' ? json_loads(line, 0, NULL) : NULL;
         if (o) {
             put_event(t, name_event("thread_name", pid, ++tid, pd_json_text(o, "thread")));
-            t->to->n_dropped += (uint64_t)number_of(o, "dropped");
+            t->to->n_dropped += (uint64_t)count_of(o, "dropped");
         } else if (!tid || put_span(t, line, offset, pid, tid, role)) {
-            rc = damaged(p, err);
+            p->is_whole = 0;
         }
         json_decref(o);
     }
     fclose(f);
-    t->to->n_processes += !rc;
-    return rc;
+    if (!p->is_whole)
+        note_damage(t->to, p);
+    t->to->n_processes++;
+    return 0;
 }
 
 static int has_clock(const struct outputs_profile *to, const struct part *p) {
@@ -207,7 +232,7 @@ static json_t *clocks_json(const struct outputs_profile *to) {
     return nodes;
 }
 
-static int put_trace(struct trace *t, const struct parts *all, struct pd_err *err) {
+static int put_trace(struct trace *t, struct parts *all, struct pd_err *err) {
     int64_t busy = 0, pid = 0;
     int rc = 0;
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", t->f);
@@ -216,16 +241,19 @@ static int put_trace(struct trace *t, const struct parts *all, struct pd_err *er
             t->to->n_left_out++;
             continue;
         }
-        busy += number_of(all->v[i].head, "busy");
+        busy += count_of(all->v[i].head, "busy");
         rc = put_part(t, &all->v[i], ++pid, err);
     }
     fputs("\n],\n\"otherData\":", t->f);
     t->comma = "";
-    put_event(t, json_pack("{s:s, s:o, s:I, s:I, s:I}", "job", t->to->job, "clocks",
+    put_event(t, json_pack("{s:s, s:o, s:I, s:I, s:I, s:I}", "job", t->to->job, "clocks",
                            clocks_json(t->to), "dropped_spans", (json_int_t)t->to->n_dropped,
                            "threads_without_spans", (json_int_t)busy, "processes_left_out",
-                           (json_int_t)t->to->n_left_out));
+                           (json_int_t)t->to->n_left_out, "damaged_files",
+                           (json_int_t)t->to->n_damaged));
     fputs("}\n", t->f);
+    if (!rc && !t->to->n_spans && t->to->n_damaged)
+        return pd_fail(err, PD_EDATA, "%s", t->to->damage.msg);
     return rc;
 }
 
@@ -236,10 +264,10 @@ static int64_t first_ns(const struct outputs_profile *to, const struct parts *al
             const int64_t at = all->v[i].begin_ns - to->clocks[all->v[i].node].offset_ns;
             first = at < first ? at : first;
         }
-    return first;
+    return first == INT64_MAX ? 0 : first;
 }
 
-static int write_trace(struct outputs_profile *to, const struct parts *all, const char *path,
+static int write_trace(struct outputs_profile *to, struct parts *all, const char *path,
                        struct pd_err *err) {
     char new[PATH_MAX];
     if (pd_fmt(new, sizeof new, "%s.new", path))
@@ -259,19 +287,28 @@ static int write_trace(struct outputs_profile *to, const struct parts *all, cons
     return rc;
 }
 
+/* What the trace lacks stays, and so do files of the user's programs. */
+static void remove_parts(const struct parts *all, const char *folder) {
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].is_whole)
+            unlink(all->v[i].path);
+    rmdir(folder);
+}
+
 int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err) {
     char folder[PATH_MAX], path[PATH_MAX];
     struct parts all = {0};
-    p->n_processes = p->n_left_out = 0;
+    p->n_processes = p->n_left_out = p->n_damaged = 0;
     p->n_spans = p->n_dropped = 0;
+    p->damage = (struct pd_err){0};
     int rc = pd_fmt(folder, sizeof folder, "%s/profile", p->dir) ||
                      pd_fmt(path, sizeof path, "%s/profile.json", p->dir)
                  ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", p->dir)
-                 : find_parts(&all, folder, err);
+                 : find_parts(&all, p, folder, err);
     if (!rc)
         rc = write_trace(p, &all, path, err);
     if (!rc)
-        rc = pd_rm_tree(folder, err);
+        remove_parts(&all, folder);
     release_parts(&all);
     return rc;
 }

@@ -10,13 +10,15 @@
  *     node                  now                               = now - (sent + received) / 2
  *
  * (NTP, RFC 5905: offset and delay). However the two ways differ, the error is at most half of the
- * round trip. So the ping with the shortest round trip counts. */
+ * round trip. So the ping with the shortest round trip counts, but clocks drift: the error of an
+ * old ping grows, until a newer one is better. */
 #pragma once
 
 struct outputs_clock {
     int known;
     int64_t offset_ns; /* add it to paddlectl's clock, and it is the node's */
     int64_t error_ns;  /* at the time of the ping */
+    int64_t at_ns;     /* when that was, of paddlectl's clock */
 };
 
 /* A ping that was sent and answered at these times of paddlectl, at `now_ns` of the node. */
@@ -30,10 +32,12 @@ struct outputs_profile {
     const char *const *hosts;           /* [n_nodes] */
     int64_t n_nodes;
     /* out */
-    size_t n_processes, n_left_out; /* of nodes whose clock is not known */
+    size_t n_processes, n_left_out; /* n_left_out: of nodes whose clock is not known */
+    size_t n_damaged;               /* files that cannot be read, or not to their end */
+    struct pd_err damage;           /* the first of them */
     uint64_t n_spans, n_dropped;
 };
 
-/* Makes the trace, and removes the parts. PD_ENOENT: there are no parts; PD_EDATA: a part is
- * damaged. */
+/* Makes the trace, and removes the parts that it has whole. PD_ENOENT: there are no parts;
+ * PD_EDATA: a part is damaged, and no span can be read. */
 int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err);

@@ -38,6 +38,12 @@ for t in second:
     names = {e["name"] for e in events if (e["pid"], e["tid"]) == t}
     assert {"forward", "backward", "product", "wait for threads", "gradients"} <= names, names
 END
+# As a key of train.ini, which paddlectl does not read for itself
+cp -r ws keyed
+sed -i '0,/^num_passes/s//profile = 1\nnum_passes/' keyed/train.ini
+expect 0 "$ctl" run --conf=conf.ini --job_dispatch_package=keyed
+has "spans of 4 processes; ui.perfetto.dev shows it"
+trace "$(readlink -f output/latest)"
 # Off: nothing is written.
 expect 0 "$ctl" run --conf=conf.ini
 has_not "trace: "
