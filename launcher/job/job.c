@@ -485,6 +485,7 @@ void job_free(struct job *j) {
     job_data_free(j->data);
     free(j->pserver_hosts.hosts);
     free(j->trainer_hosts.hosts);
+    free(j->copy_nodes);
     json_decref(j->spec);
     json_decref(j->failure);
     json_decref(j->lost);

@@ -5,7 +5,7 @@
  *     package "workspace": all other files and the list of data files; to all nodes, in the phase
  *                          prepare
  *     package "data":      the data files, one part per trainer; after the ranks are known. With
- *                          data_copies = 2 a node also gets the part of the node before it
+ *                          data_copies = 2 a node of another machine gets it, too (job_place.c)
  *
  * The entries of the package tell which files are data files (dispatch/split.h). Both packages
  * determine this separately, on the thread that hashes the package. Node 0 also gets a list of the
@@ -21,7 +21,8 @@ struct job_data {
     const struct pd_options *opts;
     struct split rest, data; /* the data files, as found by the scan of each package */
     int n_trainers;
-    int (*rank)[2];    /* index: host: its trainer, and the one whose files it copies; -1: none */
+    int *own, *copy;   /* index: trainer: the host that runs it, and that of its copy; -1: none */
+    char *wants;       /* index: host */
     int (*readers)[2]; /* index: item of the scan of the data; see split_readers */
     /* index: place in data.apart */
     size_t *item;         /* item of the scan of the data */
@@ -53,7 +54,9 @@ static int on_data_listed(void *arg, struct scan *s, struct pd_err *err) {
 
 int job_data_new(struct job *j, struct pd_err *err) {
     struct job_data *t = j->data = pd_calloc(1, sizeof *t);
-    if (!t || !(t->rank = pd_calloc((size_t)j->n_hosts + 1, sizeof *t->rank)))
+    const size_t n = (size_t)j->n_hosts + 1; /* trainers, too */
+    if (!t || !(t->own = pd_calloc(n, sizeof *t->own)) ||
+        !(t->copy = pd_calloc(n, sizeof *t->copy)) || !(t->wants = pd_calloc(n, 1)))
         return pd_oom(err, "the list of data files");
     t->opts = j->opts;
     split_init(&t->rest);
@@ -66,7 +69,9 @@ void job_data_free(struct job_data *t) {
         return;
     split_release(&t->rest);
     split_release(&t->data);
-    free(t->rank);
+    free(t->own);
+    free(t->copy);
+    free(t->wants);
     free(t->readers);
     free(t->item);
     free(t->id);
@@ -87,14 +92,14 @@ void job_data_keep(struct job_data *t, struct scan *data) {
 
 struct picking {
     const struct job_data *t;
-    const int *rank;
+    int host;
 };
 
 static int pick(void *arg, size_t item) {
     const struct picking *p = arg;
     const int *reader = p->t->readers[item];
     for (int k = 0; k < 2; k++)
-        if (p->rank[k] >= 0 && (reader[0] == p->rank[k] || reader[1] == p->rank[k]))
+        if (reader[k] >= 0 && (p->t->own[reader[k]] == p->host || p->t->copy[reader[k]] == p->host))
             return 1;
     return 0;
 }
@@ -162,13 +167,13 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
 /* Make the part of a host. Runs on a thread of the pool; host 0 comes first. */
 static int make(void *arg, struct scan *scan, int host, struct scan_root *out, struct pd_err *err) {
     struct job_data *t = arg;
-    struct picking p = {t, t->rank[host]};
+    struct picking p = {t, host};
     int rc = host ? 0 : check_same(t, err);
     if (!rc && !host)
         rc = find_readers(t, scan, err);
     if (!rc && !host)
         rc = find_ids(t, scan, err);
-    if (rc || !t->data.apart.n || (p.rank[0] < 0 && p.rank[1] < 0))
+    if (rc || !t->data.apart.n || !t->wants[host])
         return rc;
     rc = scan_pick(scan, pick, &p, out, err);
     return rc ? rc : 1;
@@ -176,16 +181,19 @@ static int make(void *arg, struct scan *scan, int host, struct scan_root *out, s
 
 void job_data_begin(struct job *j) {
     struct job_data *t = j->data;
-    const int has_copies = job_data_copies(j) > 1;
-    for (int i = 0; i < j->n_hosts; i++)
-        t->rank[i][0] = t->rank[i][1] = -1;
+    char warning[300];
+    memset(t->wants, 0, (size_t)j->n_hosts);
     t->n_trainers = (int)j->c.n_trainers;
     for (int r = 0; r < t->n_trainers; r++) {
-        const int id = j->c.trainers[r];
-        t->rank[j->by_id[id]->place][0] = r;
-        if (has_copies)
-            t->rank[j->by_id[(id + 1) % j->n_nodes]->place][1] = r;
+        t->own[r] = j->by_id[j->c.trainers[r]]->place;
+        t->copy[r] = j->copy_nodes ? j->by_id[j->copy_nodes[r]]->place : -1;
+        t->wants[t->own[r]] = 1;
+        if (j->copy_nodes)
+            t->wants[t->copy[r]] = 1;
     }
+    job_copies_warning(j, warning, sizeof warning);
+    if (*warning)
+        watch_print(j, "%s", warning);
     dispatch_parts(j->dispatch, j->data_package, make, t);
 }
 
@@ -212,7 +220,4 @@ size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out) {
     return i;
 }
 
-int job_data_wants(const struct job_node *n) {
-    const int *rank = n->job->data->rank[n->place];
-    return rank[0] >= 0 || rank[1] >= 0;
-}
+int job_data_wants(const struct job_node *n) { return n->job->data->wants[n->place]; }

@@ -56,12 +56,16 @@ static json_t *shares(const struct job *j, const struct scan *scan, struct pd_er
                     add_to(&v[rank[k]], &item);
         }
         out = json_array();
-        for (size_t r = 0; r < n; r++)
+        for (size_t r = 0; r < n; r++) {
             json_array_append_new(out,
                                   json_pack("{s:i, s:s, s:i, s:I, s:I, s:O}", "trainer", (int)r,
                                             "host", j->nodes[j->c.trainers[r]].host->label, "node",
                                             j->c.trainers[r], "n_files", (json_int_t)v[r].files,
                                             "bytes", (json_int_t)v[r].bytes, "files", v[r].paths));
+            if (j->copy_nodes)
+                json_object_set_new(json_array_get(out, r), "copy",
+                                    json_string(j->nodes[j->copy_nodes[r]].host->label));
+        }
     }
     for (size_t r = 0; v && r < n; r++)
         json_decref(v[r].paths);
@@ -80,13 +84,15 @@ static void print_shares(const struct job *j, const json_t *list) {
     }
     printf("of these, %llu data files, %llu bytes, each sent to its trainer %s:\n",
            (unsigned long long)files, (unsigned long long)bytes,
-           job_data_copies(j) > 1 ? "and to the next node (data_copies = 2)"
-                                  : "only (data_layout = dispatched)");
+           j->copy_nodes ? "and to one more node (data_copies = 2)"
+                         : "only (data_layout = dispatched)");
     json_array_foreach (list, i, t) {
-        printf("  trainer %zu  %s  %lld files, %lld bytes\n", i,
+        const char *copy = json_string_value(json_object_get(t, "copy"));
+        printf("  trainer %zu  %s  %lld files, %lld bytes%s%s\n", i,
                json_string_value(json_object_get(t, "host")),
                (long long)json_integer_value(json_object_get(t, "n_files")),
-               (long long)json_integer_value(json_object_get(t, "bytes")));
+               (long long)json_integer_value(json_object_get(t, "bytes")), copy ? ", copy on " : "",
+               copy ? copy : "");
         if (!j->flags.verbose)
             continue;
         json_array_foreach (json_object_get(t, "files"), k, f)
@@ -130,8 +136,9 @@ int job_dry_run(struct job *j) {
     struct scan *scan;
     struct scan_totals totals = {0};
     struct pd_err err = {0};
+    char warning[300];
     size_t i;
-    if (job_scan_now(j, &scan, &err)) {
+    if (job_place_copies(j, &err) || job_scan_now(j, &scan, &err)) {
         dprintf(STDERR_FILENO, "paddlectl: %s\n", err.msg);
         return pd_code_exit_status(err.code);
     }
@@ -169,8 +176,12 @@ int job_dry_run(struct job *j) {
         printf("would send %s: %llu files, %llu bytes; 'paddlectl dispatch --dry-run' lists them\n",
                j->opts->job_dispatch_package, (unsigned long long)totals.files,
                (unsigned long long)totals.bytes);
-    if (data)
+    if (data) {
         print_shares(j, data);
+        job_copies_warning(j, warning, sizeof warning);
+        if (*warning)
+            puts(warning);
+    }
     if (!j->sends_workspace)
         printf("would use %s on the hosts\n", j->opts->job_workspace);
     if (*j->checkpoint.text)

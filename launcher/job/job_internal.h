@@ -155,6 +155,9 @@ struct job {
         int *hosts;
         size_t n;
     } pserver_hosts, trainer_hosts;
+    /* data_copies = 2: the node that also gets the data files of each trainer; NULL: none */
+    int *copy_nodes;
+    int n_exposed; /* trainers whose copy is on their own machine: there is no other one */
     enum job_phase phase;
     uv_timer_t check, deadline, patience, tick, queue;
     struct job_queue {
@@ -362,6 +365,10 @@ void job_feed_frame(struct job_node *n, const struct wire_frame *f,
                     const json_t *body); /* DF_FILE, DF_NEED */
 
 /* job_place.c */
+/* The roles are known: copy_nodes and n_exposed. 0 or PD_ENOMEM. */
+int job_place_copies(struct job *j, struct pd_err *err);
+/* The warning, if n_exposed is not 0; "": none. */
+void job_copies_warning(const struct job *j, char *out, size_t cap);
 /* Leave out hosts that cannot be used, if min_nodes permits. 0: the job cannot start. */
 int job_choose_nodes(struct job *j);
 

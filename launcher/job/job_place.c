@@ -96,6 +96,59 @@ static int place_roles(struct job *j, struct pd_err *err) {
                            "trainers", err);
 }
 
+/* --- copies of data files --- */
+
+static int is_one_machine(const struct host *a, const struct host *b) {
+    if (a->local || b->local)
+        return a->local && b->local;
+    return !strcasecmp(a->address ? a->address : a->addr, b->address ? b->address : b->addr);
+}
+
+/* Nodes in the order of the list after the trainer's, around: the first of another machine that has
+ * the fewest copies so far. */
+static int copy_node(const struct job *j, const int *n_copies, int own) {
+    int best = -1;
+    for (int d = 1; d < j->n_nodes; d++) {
+        const int id = (own + d) % j->n_nodes;
+        if (!is_one_machine(j->by_id[own]->host, j->by_id[id]->host) &&
+            (best < 0 || n_copies[id] < n_copies[best]))
+            best = id;
+    }
+    return best;
+}
+
+int job_place_copies(struct job *j, struct pd_err *err) {
+    free(j->copy_nodes);
+    j->copy_nodes = NULL;
+    j->n_exposed = 0;
+    if (job_data_copies(j) < 2)
+        return 0;
+    int *n_copies = pd_calloc((size_t)j->n_nodes, sizeof *n_copies);
+    j->copy_nodes = pd_calloc(j->c.n_trainers + 1, sizeof *j->copy_nodes);
+    if (!n_copies || !j->copy_nodes) {
+        free(n_copies);
+        return pd_oom(err, "the copies of data files");
+    }
+    for (size_t r = 0; r < j->c.n_trainers; r++) {
+        const int own = j->c.trainers[r], id = copy_node(j, n_copies, own);
+        j->n_exposed += id < 0;
+        j->copy_nodes[r] = id < 0 ? (own + 1) % j->n_nodes : id;
+        n_copies[j->copy_nodes[r]]++;
+    }
+    free(n_copies);
+    return 0;
+}
+
+void job_copies_warning(const struct job *j, char *out, size_t cap) {
+    *out = 0;
+    if (j->n_exposed)
+        pd_fmt(
+            out, cap,
+            "warning: data_copies = 2: %d of %zu trainers have both copies of their data files on "
+            "one machine, since there is no other one",
+            j->n_exposed, j->c.n_trainers);
+}
+
 int job_choose_nodes(struct job *j) {
     int n_ok = 0, want = (int)j->opts->min_nodes;
     refuse_other_archs(j);
@@ -109,5 +162,5 @@ int job_choose_nodes(struct job *j) {
             return 0;
         leave_out(j);
     }
-    return !place_roles(j, &j->err) && !job_make_spec(j, &j->err);
+    return !place_roles(j, &j->err) && !job_place_copies(j, &j->err) && !job_make_spec(j, &j->err);
 }

@@ -125,8 +125,9 @@ static const struct pd_option table[] = {
      "dispatched: each node gets the data files of the package that its trainer reads; shared: "
      "every node has all data files; local: each trainer reads the files of its own node"},
     {"job", "data_copies", PD_INT, F(data_copies), PD_LAUNCHER, "auto", 1, 2, "auto", "nodes",
-     "data_layout = dispatched: nodes that have each data file. 2: the next node has it, too, so "
-     "losing one node loses nothing; auto: 2 with --detach and on_failure = restart, otherwise 1"},
+     "data_layout = dispatched: nodes that have each data file. 2: a node of another machine has "
+     "it, too, so losing one machine loses nothing; auto: 2 with --detach and on_failure = "
+     "restart, otherwise 1"},
     {"job", "relay", PD_CHOICE, F(relay), PD_LAUNCHER, "auto", 0, 0, "auto|off", "",
      "auto: a package leaves this machine once and the nodes pass it on; off: this machine sends "
      "it to each node"},

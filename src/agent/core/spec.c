@@ -75,6 +75,27 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
     return 0;
 }
 
+static int read_copies(struct spec *s, const json_t *o, struct pd_err *err) {
+    const json_t *v, *a = json_object_get(o, "data_copy_nodes");
+    size_t i;
+    s->copy_nodes = a;
+    if (a && (int)json_array_size(a) != s->roles.n[ROLE_TRAINER])
+        return pd_fail(err, PD_EPROTO, "spec.data_copy_nodes has not a node for each trainer");
+    json_array_foreach (a, i, v)
+        if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= s->n_nodes)
+            return pd_fail(err, PD_EPROTO,
+                           "spec.data_copy_nodes names a node that is not one of 0..%d",
+                           s->n_nodes - 1);
+    return 0;
+}
+
+int spec_copy_node(const struct spec *s, int trainer) {
+    if (s->job.data_copies < 2)
+        return -1;
+    return s->copy_nodes ? (int)json_integer_value(json_array_get(s->copy_nodes, (size_t)trainer))
+                         : (s->roles.nodes[ROLE_TRAINER][trainer] + 1) % s->n_nodes;
+}
+
 /* Our pserver needs a trainer. A user's own pserver program may be a job without trainers. Our
  * trainer needs a pserver, too, but reports that itself. */
 static int check_roles(const struct spec *s, struct pd_err *err) {
@@ -147,6 +168,8 @@ int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err
         rc = read_nodes(s, o, "trainer_nodes", ROLE_TRAINER, err);
     if (!rc)
         rc = check_roles(s, err);
+    if (!rc)
+        rc = read_copies(s, o, err);
     if (!rc)
         rc = read_strings(&s->env, o, "env", err);
     if (!rc)

@@ -22,12 +22,15 @@ struct spec {
     const char *resume_job, *resume_name; /* a checkpoint of an earlier job on this node; "" */
     const char *workspace;                /* workspace, command, env and train point into `whole` */
     const char *command[N_ROLES];
-    struct roles roles;  /* of the first attempt; later attempts may have others (head.h) */
-    json_t *env, *train; /* objects of strings */
+    struct roles roles;       /* of the first attempt; later attempts may have others (head.h) */
+    json_t *env, *train;      /* objects of strings */
+    const json_t *copy_nodes; /* array of node ids by trainer: spec_copy_node; NULL: not told */
     json_t *whole;
 };
 
 /* Checks every field: PD_EPROTO or PD_ECONF with the key's name. `job` is this agent's job. Keeps a
  * reference to `body`. */
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err);
+/* The node that also has the data files of this trainer; -1: none has. */
+int spec_copy_node(const struct spec *s, int trainer);
 void spec_release(struct spec *s);

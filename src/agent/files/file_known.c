@@ -87,11 +87,14 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
                 file_shown_path(path, text));
         return NULL;
     }
-    for (int k = 0; k < FILE_RANKS; k++)
-        for (int c = 0; c < d->o.spec->job.data_copies; c++)
-            if (h.rank[k] >= 0 && h.rank[k] < roles->n[ROLE_TRAINER])
-                add_holder(node, &n, cap,
-                           (roles->nodes[ROLE_TRAINER][h.rank[k]] + c) % d->o.spec->n_nodes);
+    for (int k = 0; k < FILE_RANKS; k++) {
+        const int trainer = h.rank[k];
+        if (trainer < 0 || trainer >= roles->n[ROLE_TRAINER])
+            continue;
+        add_holder(node, &n, cap, roles->nodes[ROLE_TRAINER][trainer]);
+        if (spec_copy_node(d->o.spec, trainer) >= 0)
+            add_holder(node, &n, cap, spec_copy_node(d->o.spec, trainer));
+    }
     for (size_t i = 0; i < h.n_nodes; i++)
         add_holder(node, &n, cap, h.node[i]);
     json_t *list = json_array();

@@ -56,7 +56,9 @@ want=$(digest plain/latest) JOB=$(basename "$(readlink -f plain/latest)")
 [ ${#want} = 64 ] || die "no model"
 [ "$(data_of 0)" = "part-00000 part-00001" ] || die "attached: node 0 has $(data_of 0)"
 expect 0 "$ctl" run --conf=conf.ini --dry-run --detach
-has "each sent to its trainer and to the next node (data_copies = 2):"
+has "each sent to its trainer and to one more node (data_copies = 2):"
+grep -q "trainer 2  127.0.0.3  2 files, .*, copy on 127.0.0.1$" <<<"$OUT" || die "$OUT"
+has_not warning
 
 # --- detached: the next node has them, too. Node 0, the head, is lost; then node 1
 for node in 0 1; do

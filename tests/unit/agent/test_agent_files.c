@@ -36,6 +36,23 @@ static void the_next_node_has_a_copy(void **state) {
     assert_int_equal(n_fed, 0);
 }
 
+/* The spec names the node of the copy. */
+static void another_node_has_a_copy(void **state) {
+    (void)state;
+    json_t *copies = json_pack("[i, i, i]", 2, 0, 2); /* of trainer 1: on node 0, which asks */
+    struct pd_err err;
+    node[0]->spec.job.data_copies = 2;
+    node[0]->spec.copy_nodes = copies;
+    send_list(on_one);
+    node[1]->lost = 1;
+    assert_int_equal(fetch(names[BIG], &err), PD_EFAIL);
+    assert_null(strstr(err.msg, "node 2 ("));
+    json_array_set_new(copies, 1, json_integer(2));
+    must_fetch(names[BIG]);
+    node[0]->spec.copy_nodes = NULL;
+    json_decref(copies);
+}
+
 static int count(const char *text, const char *part) {
     int n = 0;
     for (; (text = strstr(text, part)); text++)
@@ -196,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_next_holder_is_asked, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_next_node_has_a_copy, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(another_node_has_a_copy, setup_two, teardown),
         cmocka_unit_test_setup_teardown(a_holder_is_asked_once, setup_two, teardown),
         cmocka_unit_test_setup_teardown(what_came_is_not_asked_for_again, setup, teardown),
         cmocka_unit_test_setup_teardown(the_client_has_it_when_nobody_else_has, setup, teardown),
