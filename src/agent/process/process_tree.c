@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process_tree.c - see process_tree.h. */
+/* process_tree.c - see process_tree.h.
+ *
+ * The kernel lists the children of each thread (/proc/PID/task/TID/children), so a search reads the
+ * descendants only. A kernel without these lists (CONFIG_PROC_CHILDREN) needs the whole of /proc:
+ * with many nodes on one machine, the time for it is quadratic. */
 #include "agent/process/process_tree.h"
 
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { ENVIRON_MAX = 4 << 20, TURN_MS = 20, UNKILLABLE_MS = 2000 };
+enum {
+    ENVIRON_MAX = 4 << 20,
+    CHILDREN_MAX = 4 << 20, /* bytes of a list of children */
+    WALKS = 2,
+    TURN_MS = 20,
+    UNKILLABLE_MS = 2000
+};
 
 struct process_entry {
     pid_t pid, ppid;
@@ -91,6 +101,81 @@ static void mark_below(struct process_entry *v, size_t n, pid_t top, pid_t spare
     }
 }
 
+static int add_process(pid_t pid, struct process_entry **v, size_t *n, size_t *cap) {
+    for (size_t i = 0; i < *n; i++)
+        if ((*v)[i].pid == pid)
+            return 0;
+    if (pd_grow(*v, *cap, *n + 1))
+        return -1;
+    *n += !read_stat(pid, &(*v)[*n]);
+    return 0;
+}
+
+/* Adds the children of one thread. -1: no memory, or the kernel has no such lists. */
+static int add_children_of(const char *task, const char *tid, pid_t spare, struct process_entry **v,
+                           size_t *n, size_t *cap) {
+    char thread[80], path[100];
+    struct pd_buf b = {0};
+    pd_fmt(thread, sizeof thread, "%s/%s", task, tid);
+    pd_fmt(path, sizeof path, "%s/children", thread);
+    int rc = pd_read_file(path, CHILDREN_MAX, &b, NULL) && !access(thread, F_OK) ? -1 : 0;
+    for (char *s = b.len ? (char *)b.data : NULL, *end; s && !rc; s = end) {
+        const long pid = strtol(s, &end, 10);
+        if (pid <= 0 || pid > INT32_MAX)
+            break;
+        if (pid != spare)
+            rc = add_process((pid_t)pid, v, n, cap);
+    }
+    pd_buf_release(&b);
+    return rc;
+}
+
+static int add_children(pid_t pid, pid_t spare, struct process_entry **v, size_t *n, size_t *cap) {
+    char task[40];
+    const struct dirent *de;
+    int rc = 0;
+    pd_fmt(task, sizeof task, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(task); /* NULL: it has ended */
+    while (d && !rc && (de = readdir(d)))
+        if (*de->d_name != '.')
+            rc = add_children_of(task, de->d_name, spare, v, n, cap);
+    pd_closedir(d);
+    return rc;
+}
+
+/* A list may lack a process while another one ends: its parent has died, and it now belongs to a
+ * sub-reaper that was read before. So the tree is read twice. */
+static int walk_below(pid_t top, pid_t spare, struct process_entry **v, size_t *n) {
+    size_t cap = 0;
+    int rc = 0;
+    for (int k = 0; k < WALKS && !rc; k++) {
+        rc = add_children(top, spare, v, n, &cap);
+        for (size_t i = 0; i < *n && !rc; i++)
+            rc = add_children((*v)[i].pid, spare, v, n, &cap);
+    }
+    return rc;
+}
+
+/* The descendants of `top`, without `spare` (0: none) and its descendants. */
+static int read_below(pid_t top, pid_t spare, struct process_entry **out, size_t *n_out) {
+    struct process_entry *v = NULL;
+    size_t n = 0, all = 0;
+    int rc = walk_below(top, spare, &v, &n);
+    if (rc) {
+        free(v);
+        v = NULL;
+        rc = read_table(&v, &all);
+        if (!rc)
+            mark_below(v, all, top, spare);
+        for (size_t i = n = 0; i < all; i++)
+            if (v[i].below)
+                v[n++] = v[i];
+    }
+    *out = v;
+    *n_out = n;
+    return rc;
+}
+
 /* Sends the signal through a pidfd, and only if the pid still belongs to the listed process. */
 static int signal_one(const struct process_entry *e, int sig) {
     struct process_entry now;
@@ -113,11 +198,10 @@ int process_tree_signal_below(pid_t top, pid_t spare, int sig) {
     struct process_entry *v;
     size_t n;
     int count = 0;
-    if (read_table(&v, &n))
+    if (read_below(top, spare, &v, &n))
         return -1;
-    mark_below(v, n, top, spare);
     for (size_t i = 0; i < n; i++)
-        if (v[i].below && v[i].state != 'Z')
+        if (v[i].state != 'Z')
             count += signal_one(&v[i], sig);
     free(v);
     return count;
@@ -136,27 +220,27 @@ static void read_cpus(pid_t pid, char *out, size_t cap) {
              s ? s + sizeof key - 1 : "");
 }
 
+static void add_usage(const struct process_entry *e, unsigned long long *ticks,
+                      struct process_tree_usage *u) {
+    *ticks += e->user + e->sys + (unsigned long long)(e->kids_user + e->kids_sys);
+    u->rss_bytes += (uint64_t)e->rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    u->threads += (unsigned)e->threads;
+}
+
 int process_tree_usage(pid_t top, struct process_tree_usage *u) {
-    struct process_entry *v;
+    struct process_entry *v, e;
     size_t n;
     unsigned long long ticks = 0;
     *u = (struct process_tree_usage){0};
-    if (read_table(&v, &n))
+    if (read_stat(top, &e) || read_below(top, 0, &v, &n))
         return -1;
-    mark_below(v, n, top, 0);
-    int found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!v[i].below && v[i].pid != top)
-            continue;
-        found |= v[i].pid == top;
-        ticks += v[i].user + v[i].sys + (unsigned long long)(v[i].kids_user + v[i].kids_sys);
-        u->rss_bytes += (uint64_t)v[i].rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
-        u->threads += (unsigned)v[i].threads;
-    }
+    add_usage(&e, &ticks, u);
+    for (size_t i = 0; i < n; i++)
+        add_usage(&v[i], &ticks, u);
     free(v);
     u->cpu_ms = ticks * 1000 / (unsigned long long)sysconf(_SC_CLK_TCK);
     read_cpus(top, u->cpus, sizeof u->cpus);
-    return found ? 0 : -1;
+    return 0;
 }
 
 int process_tree_become_subreaper(void) { return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
@@ -166,16 +250,19 @@ void process_tree_end_all(unsigned grace_ms) {
     sigset_t chld;
     sigemptyset(&chld);
     sigaddset(&chld, SIGCHLD);
-    process_tree_signal_below(getpid(), 0, SIGTERM);
-    process_tree_signal_below(getpid(), 0, SIGCONT); /* a stopped process does not see TERM */
-    for (;;) {
+    for (int told = 0;; told = 1) {
         pid_t pid;
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
             ;
         if (pid < 0 && errno == ECHILD)
             return;
-        if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u)
+        if (!told) {
+            process_tree_signal_below(getpid(), 0, SIGTERM);
+            /* a stopped process does not see TERM */
+            process_tree_signal_below(getpid(), 0, SIGCONT);
+        } else if (pd_mono_ns() - start >= (uint64_t)grace_ms * 1000000u) {
             process_tree_signal_below(getpid(), 0, SIGKILL);
+        }
         const struct timespec turn = {0, TURN_MS * 1000000};
         sigtimedwait(&chld, NULL, &turn);
     }
