@@ -17,6 +17,17 @@ enum { TURN_MS = 30000, OTHERS_MAX = 256 };
 
 /* --- a node --- */
 
+/* The node that looks for other jobs on n's machine: each node by itself, but the first one for all
+ * nodes on this machine. A look reads all unix sockets of the machine, so a look of each of a
+ * thousand nodes here would take time that grows with the square of their number. */
+static const struct job_node *looker(const struct job_node *n) {
+    const struct job *j = n->job;
+    for (int i = 0; i < n->id && n->host->local; i++)
+        if (j->by_id[i]->host->local)
+            return j->by_id[i];
+    return n;
+}
+
 static int on_turn(struct link *l, const struct wire_frame *f, json_t *body,
                    const struct pd_err *err, void *arg) {
     struct job_node *n = arg;
@@ -42,6 +53,7 @@ void enter_turn(struct job_node *n) {
     json_t *body =
         wire_put(&wire_ag_turn, &(struct ag_turn){.wait = j->flags.wait,
                                                   .take = !j->flags.wait || j->turn.takes,
+                                                  .blind = looker(n) != n,
                                                   .order = (int64_t)j->turn.order});
     if (link_request(n->link, WIRE_AG_TURN, body, NULL, 0, TURN_MS,
                      "looking for other jobs on the host", on_turn, n))
@@ -116,7 +128,7 @@ static size_t collect(const struct job *j, struct other v[OTHERS_MAX]) {
     size_t n = 0, i;
     json_t *row;
     for (int k = 0; k < j->n_nodes; k++)
-        json_array_foreach (j->by_id[k]->others, i, row)
+        json_array_foreach (looker(j->by_id[k])->others, i, row)
             add_other(v, &n, row, k);
     qsort(v, n, sizeof *v, earliest);
     return n;

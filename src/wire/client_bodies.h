@@ -113,9 +113,10 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, TEXT, saved, 0, WIRE_MAX_PATH, 0) \
     X(body, BOOL, saved_state, 0, 1, 0)
 
-#define WIRE_AG_TURN(X, body)    \
-    X(body, BOOL, wait, 0, 1, 0) \
-    X(body, BOOL, take, 0, 1, 0) \
+#define WIRE_AG_TURN(X, body)     \
+    X(body, BOOL, wait, 0, 1, 0)  \
+    X(body, BOOL, take, 0, 1, 0)  \
+    X(body, BOOL, blind, 0, 1, 0) \
     X(body, INT, order, 0, INT64_MAX, 0)
 #define WIRE_AG_TURN_ANSWER(X, body) \
     X(body, BOOL, free, 0, 1, 0)     \
