@@ -18,6 +18,7 @@ enum {
     SETTLE_MS = 600,
     RESULT_MS = 30000,
     QUEUE_MS = 1000, /* until the nodes are asked again whether it is this job's turn */
+    PACE = 32,       /* nodes of this machine that are set up at once */
 };
 
 static void begin_prepare(struct job *j);
@@ -105,8 +106,28 @@ static int is_done(const struct job *j, const struct job_node *n) {
     return (AT(n->step) & (phases[j->phase].done | AT(NODE_LEFT_OUT))) != 0;
 }
 
+/* A thousand nodes that are set up at once would keep the machine busy for many seconds, in which
+ * paddlectl and the agents could not hear of each other. */
+static void move_paced(struct job *j) {
+    const int sets_up = j->phase == JOB_SETUP;
+    const enum node_step from = sets_up ? NODE_HAS_TURN : NODE_READY,
+                         to = sets_up ? NODE_SETUP : NODE_PEERS;
+    int n_busy = 0;
+    for (int i = 0; i < j->n_hosts; i++)
+        n_busy += j->nodes[i].host->local && j->nodes[i].step == to;
+    for (int i = 0; i < j->n_hosts; i++) {
+        struct job_node *n = &j->nodes[i];
+        if (n->step != from || (n->host->local && n_busy >= PACE))
+            continue;
+        n_busy += n->host->local != 0;
+        node_enter(n, to);
+    }
+}
+
 static void on_check(uv_timer_t *t) {
     struct job *j = t->data;
+    if (j->phase == JOB_SETUP || j->phase == JOB_PEERS)
+        move_paced(j);
     if (j->phase == JOB_PREPARE)
         job_dispatch_try_start(j);
     for (int i = 0; i < j->n_hosts; i++)
@@ -229,9 +250,9 @@ static void on_queue(uv_timer_t *t) {
 }
 
 static void begin_queue(struct job *j) { uv_timer_start(&j->queue, on_queue, QUEUE_MS, 0); }
-static void begin_setup(struct job *j) { job_move(j, AT(NODE_HAS_TURN), NODE_SETUP); }
+static void begin_setup(struct job *j) { move_paced(j); }
 static enum job_phase after_setup(struct job *j) { return job_any(j, LOST) ? JOB_BYE : JOB_PEERS; }
-static void begin_peers(struct job *j) { job_move(j, AT(NODE_READY), NODE_PEERS); }
+static void begin_peers(struct job *j) { move_paced(j); }
 static enum job_phase after_peers(struct job *j) { return job_any(j, LOST) ? JOB_BYE : JOB_RUN; }
 
 static void begin_run(struct job *j) {

@@ -182,6 +182,7 @@ static int init(struct client_env *c, const struct pd_options *opts, int with, s
                                .connector = c->env.connector,
                                .launch = c->env.launch,
                                .agent = &c->agent,
+                               .starts = &c->starts,
                                .seeding = c->env.seeding,
                                .root_dir = opts->root_dir,
                                .login_timeout_ms = LOGIN_TIMEOUT_MS,

@@ -18,6 +18,7 @@ struct client_env {
     size_t n_pservers, n_trainers;
     struct agent_image agent;
     struct link_env env;
+    struct link_starts starts;
 };
 
 /* `opts` stays in use. After a failure there is nothing to release. */

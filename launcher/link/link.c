@@ -56,6 +56,7 @@ void link_finish(struct link *l, const struct pd_err *why) {
     struct pd_err gone = {0};
     l->phase = PHASE_CLOSED;
     link_leave_seeding(l);
+    link_started(l);
     pd_fail(&gone, why->code ? why->code : PD_ECLOSED, "%s",
             why->code ? why->msg : "the connection was closed");
     link_fail_requests(l, &gone);
@@ -305,6 +306,7 @@ static void take_hello(struct link *l, const struct wire_frame *f, json_t *body)
     struct ag_hello m;
     struct pd_err bad = {0};
     char msg[300];
+    link_started(l);
     if (f->type == WIRE_AG_HELLO &&
         (f->flags & WIRE_F_ERROR)) { /* the agent could not start, and says why */
         struct pd_err err = {0};
@@ -481,6 +483,7 @@ int link_open(struct link **out, const struct link_env *env, const struct host *
     int rc = link_connect(l, env->start, err);
     if (rc) {
         link_leave_seeding(l);
+        link_started(l);
         wire_decoder_free(l->dec);
         free(l);
         return rc;

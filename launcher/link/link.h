@@ -48,6 +48,12 @@ struct link_events {
     void (*on_lost)(struct link *l, const struct pd_err *why, void *arg);
 };
 
+/* Links to nodes on this machine: few start at once, the others wait in a queue. */
+struct link_starts {
+    struct link *first, *last;
+    int n; /* agents that are starting */
+};
+
 /* Shared by all links of a run. */
 struct link_env {
     uv_loop_t *loop;
@@ -56,7 +62,8 @@ struct link_env {
     struct connector *connector;
     struct launch *launch;
     struct agent_image *agent;
-    struct seeding *seeding; /* NULL: this machine sends the agent to each host */
+    struct link_starts *starts; /* NULL: no limit */
+    struct seeding *seeding;    /* NULL: this machine sends the agent to each host */
     /* of conf.ini, with ~ and %n; for hosts without a root_dir of their own */
     const char *root_dir;
     const char *job; /* the job to start or to join; NULL: none */

@@ -34,6 +34,9 @@ struct link {
     char job[64];        /* the job to start or to join; "" */
     struct transport *t; /* NULL between two attempts and at the end */
     struct boot boot;
+    /* of a node on this machine: it waits to start, or has begun to start an agent */
+    int queued, starts, start;
+    struct link *next;
     struct wire_decoder *dec;
     enum link_phase phase;
     const uint8_t *upload; /* the agent, after the node has asked for it */
@@ -91,6 +94,8 @@ void link_finish(struct link *l,
 
 /* link_open.c */
 int link_connect(struct link *l, int start, struct pd_err *err);
+/* The agent on this machine has spoken, or will not: the next one starts. */
+void link_started(struct link *l);
 /* leave the seeding: this host takes and gives no chunks any more */
 void link_leave_seeding(struct link *l);
 

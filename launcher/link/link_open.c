@@ -5,7 +5,7 @@
 
 #include "launcher/link/link_internal.h"
 
-enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000 };
+enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000, STARTS = 16 };
 
 /* --- boot --- */
 
@@ -158,6 +158,7 @@ static void on_close(const struct pd_err *why, void *arg) {
         pd_err_prefix(&end, "while %s", link_phase_text[was]);
     }
     l->t = NULL;
+    link_started(l);
     if (!link_lost(l, &end, was))
         link_finish(l, &end);
 }
@@ -165,7 +166,7 @@ static void on_close(const struct pd_err *why, void *arg) {
 static const struct transport_events events = {
     .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
-static int open_local(struct link *l, int start, struct pd_err *err) {
+static int start_local(struct link *l, struct pd_err *err) {
     char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24];
     int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
                             sizeof root, err);
@@ -179,13 +180,68 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
                     (char *)(uintptr_t) "relay",
                     root_arg,
                     *l->job ? job_arg : NULL,
-                    start ? node_arg : NULL,
+                    l->start ? node_arg : NULL,
                     lease_arg,
                     (char *)(uintptr_t) "--start",
                     NULL};
-    if (!start)
+    if (!l->start)
         argv[4] = NULL;
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
+}
+
+/* A thousand agents that start at once would keep the machine busy for many seconds, in which
+ * paddlectl and the agents could not hear of each other. */
+static int open_local(struct link *l, int start, struct pd_err *err) {
+    struct link_starts *s = l->env->starts;
+    l->start = start;
+    l->next = NULL;
+    if (!s)
+        return start_local(l, err);
+    if (s->n < STARTS) {
+        l->starts = 1;
+        s->n++;
+        return start_local(l, err);
+    }
+    l->queued = 1;
+    if (s->last)
+        s->last->next = l;
+    else
+        s->first = l;
+    s->last = l;
+    return 0;
+}
+
+static void leave_queue(struct link *l) {
+    struct link_starts *s = l->env->starts;
+    struct link *before = NULL;
+    for (struct link *at = s->first; at && at != l; at = at->next)
+        before = at;
+    *(before ? &before->next : &s->first) = l->next;
+    if (s->last == l)
+        s->last = before;
+    l->queued = 0;
+}
+
+void link_started(struct link *l) {
+    struct link_starts *s = l->env->starts;
+    if (l->queued)
+        leave_queue(l);
+    if (!l->starts)
+        return;
+    l->starts = 0;
+    s->n--;
+    while (s->first && s->n < STARTS) {
+        struct link *next = s->first;
+        leave_queue(next);
+        next->starts = 1;
+        s->n++;
+        if (!start_local(next, &next->why))
+            continue;
+        next->t = NULL; /* on_close comes from its timer */
+        next->starts = 0;
+        s->n--;
+        link_close(next);
+    }
 }
 
 int link_stream(struct transport **out, const struct link_env *env, const struct host *host,

@@ -17,7 +17,8 @@ enum {
     CLOSE_SLACK_MS = 10000,
     ABORT_SLACK_MS = 500,
     STOP_SLACK_MS = 100,
-    NOTICE_MS = 500
+    NOTICE_MS = 500,
+    PACE = 32 /* requests in work at once on this machine */
 };
 
 /* --- per state: is a node done with it? --- */
@@ -228,6 +229,43 @@ static void ask(struct ag_head *h, int i) {
     h->io.send(h->arg, i, type, n->req, body);
 }
 
+/* Hundreds of nodes on the machine of the head would keep its processors busy for seconds if all
+ * worked at once, and paddlectl and the head would hear of none of them. So these nodes take turns
+ * where the work of a request is short. The end of processes may take a grace period. */
+static int is_paced(const struct ag_head *h, int i) {
+    return h->state >= HEAD_PROBING && h->state <= HEAD_TRAINERS &&
+           !strcmp(h->node[i].machine, h->node[h->spec->node].machine);
+}
+
+static void ask_paced(struct ag_head *h) {
+    for (; h->next_paced < h->spec->n_nodes && h->n_paced < PACE; h->next_paced++) {
+        struct head_node *n = &h->node[h->next_paced];
+        if (n->asked || !is_paced(h, h->next_paced))
+            continue;
+        ask(h, h->next_paced);
+        n->paced = n->asked && !n->answered;
+        h->n_paced += n->paced;
+    }
+}
+
+static void ask_all(struct ag_head *h) {
+    h->n_paced = h->next_paced = 0;
+    for (int i = 0; i < h->spec->n_nodes; i++) {
+        h->node[i].paced = 0;
+        if (!is_paced(h, i))
+            ask(h, i);
+    }
+    ask_paced(h);
+}
+
+void head_pace(struct ag_head *h, int node) {
+    if (!h->node[node].paced)
+        return;
+    h->node[node].paced = 0;
+    h->n_paced--;
+    ask_paced(h);
+}
+
 void head_ask_again(struct ag_head *h, int node) {
     h->node[node].asked = h->node[node].answered = 0;
     ask(h, node);
@@ -273,8 +311,7 @@ void head_enter(struct ag_head *h, enum head_state state) {
     }
     if (deadline_ms(h))
         uv_timer_start(&h->deadline, on_deadline, deadline_ms(h), 0);
-    for (int i = 0; i < h->spec->n_nodes; i++)
-        ask(h, i);
+    ask_all(h);
     char text[400] = "";
     if (only_pservers(h))
         snprintf(text, sizeof text, "%d pservers run", h->roles.n[ROLE_PSERVER]);

@@ -33,6 +33,7 @@ struct head_node {
     int ports[N_ROLES];  /* first port of each role */
     int probes;          /* the node whose addresses this node tries */
     int asked, answered; /* the current state's request */
+    int paced;           /* asked, and one of the PACE nodes on this machine */
     uint64_t req;
     int ready; /* its pserver listens */
     int exited[N_ROLES];
@@ -56,6 +57,7 @@ struct ag_head {
                    it */
     json_t *lost_nodes; /* the result of head_lost_nodes */
     uint64_t next_req;
+    int n_paced, next_paced; /* head.c */
     uv_timer_t deadline, lost, window, notice, early;
     int early_node; /* the node whose pserver exited with 0 while trainers were running */
     json_t *early_exit;
@@ -121,8 +123,9 @@ int head_waits_for_lost(const struct ag_head *h);
 int head_take_pass(struct ag_head *h, int node, const json_t *body, struct pd_err *err);
 
 void head_enter(struct ag_head *h, enum head_state state);
-void head_close(struct ag_head *h); /* enters closing, unless the head is there already */
-void head_check(struct ag_head *h); /* enters the next state if every node is done */
+void head_pace(struct ag_head *h, int node); /* the node has answered, or is away: ask the next */
+void head_close(struct ag_head *h);          /* enters closing, unless the head is there already */
+void head_check(struct ag_head *h);          /* enters the next state if every node is done */
 /* A node has joined: it gets the request of the current state. */
 void head_asks_too(struct ag_head *h, int node);
 void head_publish(struct ag_head *h, const char *text); /* AG_STATE */

@@ -186,6 +186,7 @@ void head_lost(struct ag_head *h, int node) {
         return;
     n->joined = 0;
     n->asked = n->answered;
+    head_pace(h, node);
     /* The node was given up before, or it has ended its processes on request. */
     if (h->state == HEAD_OVER || h->gone[node] || (h->state == HEAD_CLOSING && n->answered))
         return;

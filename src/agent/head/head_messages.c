@@ -192,6 +192,7 @@ void head_message(struct ag_head *h, int node, uint16_t type, uint64_t req, cons
         if (!n->asked || n->answered || req != n->req)
             return; /* an answer to a request of an earlier state */
         n->answered = 1;
+        head_pace(h, node);
         if (refused)
             err = *refused;
         else
