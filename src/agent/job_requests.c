@@ -44,8 +44,10 @@ static int open_files(struct ag_job *j, struct pd_err *err) {
 
 static int open_link(struct ag_job *j, struct pd_err *err) {
     const struct spec *s = &j->spec;
-    int from = s->job.port ? s->job.port + s->job.ports_num + s->job.ports_num_for_sparse
-                           : 0; /* after the ports that the pservers prefer */
+    /* after the ports that the pservers prefer; the nodes of one machine do not all try the same */
+    int from = s->job.port ? s->job.port + s->job.ports_num + s->job.ports_num_for_sparse +
+                                 (s->job.local ? s->node : 0)
+                           : 0;
     const struct peer_link_opts o = {.core = j->o.core,
                                      .self = &j->self,
                                      .n_nodes = s->n_nodes,

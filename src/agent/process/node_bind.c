@@ -107,8 +107,18 @@ static int bind_ports(struct ag_node *n, struct node_role *r, unsigned want, int
     return 0;
 }
 
+/* Where a node begins to look for ports. If many agents share the machine, each begins elsewhere,
+ * after the ports of the agents: if all tried the same ones, the time for it would be quadratic. */
+static int first_port(const struct ag_node *n, const struct hd_bind *b) {
+    enum { MANY = 16 };
+    const struct job_spec *s = &n->spec->job;
+    const int64_t own = s->ports_num + s->ports_num_for_sparse,
+                  from = s->port + own + b->machine_count + b->machine_index * (own + 1);
+    return s->port && b->machine_count >= MANY && from < 60000 ? (int)from : (int)s->port;
+}
+
 static int do_bind(struct ag_node *n, const struct hd_bind *b, struct pd_err *err) {
-    int from = (int)n->spec->job.port, rc = 0;
+    int from = first_port(n, b), rc = 0;
     snprintf(n->addr, sizeof n->addr, "%s", *b->addr ? b->addr : "127.0.0.1");
     snprintf(n->bind_ip, sizeof n->bind_ip, "%s", is_own_address(b->addr) ? b->addr : net_any_ip());
     if (b->pserver)
