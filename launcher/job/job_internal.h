@@ -195,15 +195,17 @@ struct job {
     int demoted;                    /* another one has kept the job since it began */
     char holder[WIRE_MAX_NAME + 1]; /* where the one runs that keeps the job; "": unknown */
     uv_timer_t look;                /* the nodes are asked again when their owner is silent */
-    uint64_t quiet_ms;              /* when no node was heard, of the loop's clock; 0: never */
-    int ran;                        /* AG_JOB_RUN was sent, so processes may exist */
+    uint64_t ours_ms,
+        ours_lease_ms;   /* the latest ours_ms of the nodes, and the lease of that one */
+    uint64_t quiet_ms;   /* when no node was heard, of the loop's clock; 0: never */
+    int ran;             /* AG_JOB_RUN was sent, so processes may exist */
     int settling;        /* detach: the trainers run; leave if they still run after SETTLE_MS */
     int hung_up;         /* on_hangup = detach: leave as soon as all nodes can be told */
     int left;            /* --detach, key d, hangup: paddlectl leaves the running job */
     int stopped_by_user; /* number of signals received */
     int saving;          /* the first signal asked the trainers to save the model */
     json_t *failure;     /* the first failure, from the AG_RESULT of most worth */
-    int failure_worth;
+    int failure_worth, failure_place;
     json_int_t n_later, n_restarts;
     int head;      /* the node of the head */
     int began;     /* the head has started pservers */
@@ -284,6 +286,7 @@ void send_data_list(struct job_node *n, size_t first, void (*then)(struct job_no
 /* job_owner.c */
 void job_owner_begin(struct job *j);
 void job_pinged(struct job_node *n, const json_t *body); /* the answer to a ping */
+void job_is_ours(struct job_node *n); /* the node has said that this paddlectl keeps it */
 /* 1: no other paddlectl can have kept the node since it was last heard, so its lease ends it. */
 int job_is_fenced(const struct job_node *n);
 

@@ -109,14 +109,14 @@ static void look_soon(struct job *j, const struct ag_ping_answer *a) {
 
 /* No node is heard: another paddlectl may claim all of them. */
 static void note_quiet(struct job *j, uint64_t now) {
-    uint64_t last = 0, lease_ms = 0;
-    for (int i = 0; i < j->n_nodes; i++)
-        if (j->by_id[i] && j->by_id[i]->ours_ms > last) {
-            last = j->by_id[i]->ours_ms;
-            lease_ms = j->by_id[i]->lease_ms;
-        }
-    if (last && now - last > lease_ms / QUIET_PART)
+    if (j->ours_ms && now - j->ours_ms > j->ours_lease_ms / QUIET_PART)
         j->quiet_ms = now;
+}
+
+void job_is_ours(struct job_node *n) {
+    n->lease = LEASE_OURS;
+    n->ours_ms = n->job->ours_ms = uv_now(&n->job->c.loop);
+    n->job->ours_lease_ms = n->lease_ms;
 }
 
 int job_is_fenced(const struct job_node *n) {
@@ -141,7 +141,7 @@ void job_pinged(struct job_node *n, const json_t *body) {
     n->lease = lease_of(&a);
     note_quiet(j, uv_now(&j->c.loop));
     if (n->lease == LEASE_OURS)
-        n->ours_ms = uv_now(&j->c.loop);
+        job_is_ours(n);
     if (n->lease_ms != (uint64_t)a.lease_ms && a.owned)
         link_keep(n->link, n->lease_ms = (uint64_t)a.lease_ms); /* the job's, not conf.ini's */
     if (j->phase != JOB_FOLLOW || n->step != NODE_RUNNING)

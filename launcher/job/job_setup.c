@@ -330,8 +330,7 @@ static int on_setup(struct link *l, const struct wire_frame *f, json_t *body,
     } else if (!wire_get(&wire_ag_job_setup_answer, &a, body, &e)) {
         n->addrs = json_incref(a.addrs);
         n->port = (int)a.port;
-        n->lease = LEASE_OURS; /* as if it had answered a ping */
-        n->ours_ms = uv_now(&n->job->c.loop);
+        job_is_ours(n); /* as if it had answered a ping */
         job_feed_offer(n);
         if (may_be_head(n))
             send_data_list(n, 0, is_ready);

@@ -318,16 +318,18 @@ static void add_result(struct job *j, const struct job_node *n) {
     }
     j->n_restarts = node_restarts > j->n_restarts ? node_restarts : j->n_restarts;
     j->stopped |= status && !strcmp(status, "stopped");
-    if (report_rank(n, first) > j->failure_worth) {
+    const int worth = report_rank(n, first);
+    if (worth > j->failure_worth ||
+        (worth && worth == j->failure_worth && n->place < j->failure_place)) {
+        j->failure_place = n->place;
         json_decref(j->failure);
         j->failure = json_incref(first);
-        j->failure_worth = report_rank(n, first);
+        j->failure_worth = worth;
         j->n_later = json_integer_value(json_object_get(body, "later_failures"));
     }
 }
 
-/* Recomputed from all results each time: the result of a node that is found lost later must not
- * count. */
+/* Computed again from all results: that of a node that is found lost later must not count. */
 void watch_sum_up(struct job *j) {
     json_decref(j->failure);
     j->failure = NULL;
@@ -344,7 +346,7 @@ static void take_result(struct job_node *n, json_t *body) {
         return;
     n->result = json_incref(body);
     take_lost(n, json_object_get(body, "lost"));
-    watch_sum_up(n->job);
+    add_result(n->job, n);
     node_has_result(n);
     job_ask_fate(n->job);
 }
