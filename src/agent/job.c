@@ -483,7 +483,7 @@ void ag_job_bye(struct ag_job *j, int abandon, int detach, int is_spare) {
         ag_job_quit(j, 0);
     else if (ag_job_is_live(j) && abandon && !j->started)
         ag_job_end(j, BYE_GRACE_MS, "", "given up before it ran");
-    else if (j->result)
+    else if (j->result || j->stopping) /* a stop ends soon: its result needs no client */
         j->said_bye = 1;
 }
 
