@@ -57,6 +57,8 @@ short engines "$sshd clush mpirun root" HOSTS=3 ROUNDS=1
 said engines-ssh engines-mpi
 short detach "$sshd root" NODES=2
 short ctrlc "$sshd pdsh clush root" HOSTS=2 LEFT_S=0.5
+short thousand "" NODES=4 SLEEP_S=1
+said thousand-seconds thousand-node thousand-stop
 short logs "$sshd root" NODES=2 RATE=500 FOR_S=1 CUTS=1
 short ps_small "" FOR_S=0.2
 short ps_many "iperf3" FOR_S=0.2 IPERF_S=1
