@@ -146,6 +146,8 @@ void job_pinged(struct job_node *n, const json_t *body) {
         link_keep(n->link, n->lease_ms = (uint64_t)a.lease_ms); /* the job's, not conf.ini's */
     if (j->phase != JOB_FOLLOW || n->step != NODE_RUNNING)
         return;
+    if (j->owns && j->c.env.shows && before == LEASE_OURS && n->lease == LEASE_OURS)
+        return; /* nothing has changed, and what follows looks at all nodes */
     if (n->lease >= LEASE_OTHERS) {
         const int is_lost = before == LEASE_OURS && j->owns;
         if (is_lost)
