@@ -141,7 +141,7 @@ static void catch_signals(struct ask_all *g) {
     }
 }
 
-static void begin(struct ask_all_node *n) {
+void ask_all_begin(struct ask_all_node *n) {
     struct client_env *c = n->g->c;
     struct pd_err err = {0};
     n->over = 0;
@@ -167,7 +167,7 @@ int ask_all_run(struct ask_all *g, void (*talk)(struct ask_all_node *n), void *a
     for (size_t i = 0; i < g->c->hosts.n && !g->interrupted; i++) {
         if (g->nodes[i].skip)
             continue;
-        begin(&g->nodes[i]);
+        ask_all_begin(&g->nodes[i]);
         n++;
     }
     for (size_t i = 0; i < g->c->hosts.n; i++)

@@ -48,6 +48,8 @@ int ask_all_init(struct ask_all *g, struct client_env *c, struct pd_err *err);
 /* Returns when all nodes are over: the number of failed nodes, those of earlier runs included. May
  * be called again with another `talk`. Nodes with `skip` are left out. */
 int ask_all_run(struct ask_all *g, void (*talk)(struct ask_all_node *n), void *arg);
+/* While ask_all_run runs: begin once more with a node that has failed and whose link is closed. */
+void ask_all_begin(struct ask_all_node *n);
 /* End all conversations, as Ctrl-C does. */
 void ask_all_interrupt(struct ask_all *g);
 /* For a caller that goes on with some of the links: take them out of the nodes and give them new

@@ -2,7 +2,7 @@
 /* answers.c - see answers.h. */
 #include "launcher/status/answers.h"
 
-enum { ASK_MS = 10000 };
+enum { ASK_MS = 10000, RETRY_MS = 3000 };
 
 static int64_t int_of(const json_t *o, const char *key) {
     return json_integer_value(json_object_get(o, key));
@@ -55,12 +55,21 @@ static void request_status(struct node_answer *a) {
 
 static void on_again(uv_timer_t *t) {
     struct node_answer *a = t->data;
-    if (a->n->link && !a->n->over)
+    if (!a->n->link)
+        ask_all_begin(a->n);
+    else if (!a->n->over)
         request_status(a);
 }
 
 void answers_again(struct node_answer *a, uint64_t ms) {
     uv_timer_start(&a->again, on_again, ms, 0);
+}
+
+void answers_twice(struct node_answer *a) {
+    if (a->before || !answers_n_running(a))
+        ask_all_done(a->n);
+    else
+        answers_again(a, ANSWERS_CPU_MS);
 }
 
 static void on_connected(struct ask_all_node *n) {
@@ -82,6 +91,21 @@ static void on_frame(struct ask_all_node *n, const struct wire_frame *f, json_t 
         a->s->on_result(a);
 }
 
+static void forget_answers(struct node_answer *a) {
+    json_decref(a->body);
+    json_decref(a->before);
+    a->body = a->before = NULL;
+    a->status = (struct ag_status_answer){0};
+}
+
+static void on_closed(struct ask_all_node *n) {
+    struct node_answer *a = answer_of(n);
+    if (!a->s->is_live || !a->has_timer || !n->err.code || n->g->interrupted || a->result)
+        return;
+    forget_answers(a); /* old figures are not those of now */
+    answers_again(a, RETRY_MS);
+}
+
 int answers_run(struct answers *s, int running, struct pd_err *err) {
     s->v = pd_calloc(s->g->c->hosts.n, sizeof *s->v);
     if (!s->v)
@@ -90,6 +114,7 @@ int answers_run(struct answers *s, int running, struct pd_err *err) {
         s->v[i].s = s;
     find_join(s->g, s->job, running);
     s->g->on_frame = on_frame;
+    s->g->on_closed = on_closed;
     ask_all_run(s->g, on_connected, s);
     return s->g->interrupted ? pd_fail(err, PD_ECANCELED, "interrupted") : 0;
 }
@@ -98,9 +123,8 @@ static void release(struct answers *s, struct ask_all *g) {
     for (size_t i = 0; s->v && i < g->c->hosts.n; i++) {
         if (s->v[i].has_timer)
             uv_close((uv_handle_t *)&s->v[i].again, NULL);
-        json_decref(s->v[i].body);
         json_decref(s->v[i].result);
-        json_decref(s->v[i].before);
+        forget_answers(&s->v[i]);
     }
     ask_all_release(g); /* runs the loop once more, which closes the timers */
     free(s->v);

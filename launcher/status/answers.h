@@ -24,8 +24,9 @@ struct answers {
     struct ask_all *g;
     const struct found_job *job;
     struct node_answer *v; /* index: host of conf.ini */
-    /* A node has answered: the next step is ask_all_done or answers_again. */
+    /* A node has answered: the next step is ask_all_done, answers_again or answers_twice. */
     void (*on_answer)(struct node_answer *a);
+    int is_live; /* a host that answered once and then fails is asked again, while others answer */
     void (*on_result)(struct node_answer *a); /* the job is over there; or NULL */
     void *arg;
 };
@@ -39,6 +40,8 @@ int answers_main(const struct pd_options *o, const char *want,
  * each. PD_ECANCELED: Ctrl-C; PD_ENOMEM. */
 int answers_run(struct answers *s, int running, struct pd_err *err);
 void answers_again(struct node_answer *a, uint64_t ms); /* asks once more, later */
+/* An on_answer: asks a host with running processes twice, for their CPU use. */
+void answers_twice(struct node_answer *a);
 
 /* Process i of a list; zeros and empty texts if there is none. */
 struct node_process answers_process(const json_t *processes, size_t i);

@@ -225,16 +225,9 @@ static int print_json(const struct answers *s) {
 
 /* --- the command --- */
 
-static void ask_twice(struct node_answer *a) { /* for the CPU use of processes that run */
-    if (a->before || !answers_n_running(a))
-        ask_all_done(a->n);
-    else
-        answers_again(a, ANSWERS_CPU_MS);
-}
-
 static int report(struct answers *s, struct pd_err *err) {
     const struct status_cmd *cmd = s->arg;
-    s->on_answer = ask_twice;
+    s->on_answer = answers_twice;
     int rc = answers_run(s, 0, err), status = 0;
     if (rc)
         return rc;

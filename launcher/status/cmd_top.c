@@ -12,7 +12,10 @@
 #include "launcher/view/keys.h"
 #include "launcher/view/progress.h"
 
-enum { END_MS = 2000 };
+enum {
+    DRAW_MS = 1000, /* between two pictures, at most */
+    END_MS = 2000   /* for the last one on a slow terminal */
+};
 
 struct top {
     int once, json;
@@ -20,12 +23,11 @@ struct top {
     double delay_s;
     enum top_sort by;
     struct answers *s;
-    int live;          /* again and again: a block on a terminal, or JSON */
     struct view *view; /* NULL: no block is drawn */
     struct suspend suspend;
     uv_timer_t draw;
-    int is_stopped; /* the user has pressed q */
-    int status;     /* JSON cannot be written, or nobody reads it: the exit status */
+    int has_quit; /* the user has pressed q */
+    int status;   /* JSON cannot be written, or nobody reads it: the exit status */
 };
 
 /* --- the picture --- */
@@ -304,17 +306,23 @@ static void on_draw(uv_timer_t *timer) {
         ask_all_interrupt(t->s->g);
 }
 
+static uint64_t delay_ms(const struct top *t) { return (uint64_t)(t->delay_s * 1000); }
+
+/* Answers come when they come, so a picture is never much older than they are. The first JSON line
+ * waits for two answers, between which CPU use is measured. */
 static void start_drawing(struct top *t) {
+    const uint64_t delay = delay_ms(t);
     uv_timer_init(&t->s->g->c->loop, &t->draw);
     t->draw.data = t;
-    uv_timer_start(&t->draw, on_draw, ANSWERS_CPU_MS, (uint64_t)(t->delay_s * 1000));
+    uv_timer_start(&t->draw, on_draw, t->json ? 3 * ANSWERS_CPU_MS : ANSWERS_CPU_MS,
+                   t->json || delay < DRAW_MS ? delay : DRAW_MS);
     uv_unref((uv_handle_t *)&t->draw);
 }
 
 static void on_key(void *arg, char key) {
     struct top *t = arg;
     if (key == 'q') {
-        t->is_stopped = 1;
+        t->has_quit = 1;
         ask_all_interrupt(t->s->g);
     } else if (key == '\f') {
         view_clear(t->view);
@@ -359,17 +367,22 @@ static void close_terminal(struct top *t) {
 
 static void on_answer(struct node_answer *a) {
     const struct top *t = a->s->arg;
-    if (t->live)
-        answers_again(a, (uint64_t)(t->delay_s * 1000));
-    else if (a->before || !answers_n_running(a))
-        ask_all_done(a->n);
+    if (!a->s->is_live)
+        answers_twice(a);
     else
-        answers_again(a, ANSWERS_CPU_MS);
+        answers_again(a, a->before ? delay_ms(t) : ANSWERS_CPU_MS);
 }
 
 static void on_result(struct node_answer *a) {
     if (!a->n->over)
         ask_all_done(a->n);
+}
+
+static int is_over(const struct answers *s) {
+    for (size_t i = 0; i < s->g->c->hosts.n; i++)
+        if (s->v[i].result)
+            return 1;
+    return 0;
 }
 
 static int watch(struct answers *s, struct pd_err *err) {
@@ -380,18 +393,18 @@ static int watch(struct answers *s, struct pd_err *err) {
                        s->job->id, s->job->id);
     s->on_answer = on_answer;
     s->on_result = on_result;
-    t->live = !t->once && (t->json || term_is_live(STDOUT_FILENO));
-    if (t->live && !t->json && open_terminal(t, err)) {
+    s->is_live = !t->once && (t->json || term_is_live(STDOUT_FILENO));
+    if (s->is_live && !t->json && open_terminal(t, err)) {
         close_terminal(t);
         return err->code;
     }
-    if (t->live)
+    if (s->is_live)
         start_drawing(t);
     const int rc = answers_run(s, 1, err);
-    if (t->live)
+    if (s->is_live)
         uv_close((uv_handle_t *)&t->draw, NULL);
     close_terminal(t);
-    if (rc && !t->is_stopped && !t->status)
+    if (rc && !t->has_quit && !t->status)
         return rc;
     pd_err_clear(err);
     if (t->status || (t->json && (t->status = print_json(t))))
@@ -399,10 +412,14 @@ static int watch(struct answers *s, struct pd_err *err) {
     if (!t->json && put_picture(t, term_limit(STDOUT_FILENO), stdout))
         return pd_oom(err, "the table");
     fflush(stdout);
-    if (t->live && !t->json && !t->is_stopped)
-        fprintf(stderr, "paddlectl: the job is over; 'paddlectl status %s' shows how it ended\n",
-                s->job->id);
-    return !t->live && ask_all_n_failed(s->g) ? ask_all_report(s->g) : 0;
+    if (t->has_quit || (s->is_live && is_over(s))) {
+        if (!t->json && !t->has_quit)
+            fprintf(stderr,
+                    "paddlectl: the job is over; 'paddlectl status %s' shows how it ended\n",
+                    s->job->id);
+        return 0;
+    }
+    return ask_all_n_failed(s->g) ? ask_all_report(s->g) : 0;
 }
 
 static int top_of(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {

@@ -139,6 +139,36 @@ s.until(lambda: tables(s) == 1, "a table")
 s.proc.send_signal(signal.SIGINT)
 assert s.wait() == 130, s
 os.kill(job, 0)  # the job goes on
+
+# A node that does not answer for 10 s: its processes are not shown, and it is asked again. The job is
+# not over, and top says so only if it is.
+def relays(s): # of nodes 0 and 1
+    found = {}
+    for p in open("/proc/%d/task/%d/children" % (s.proc.pid, s.proc.pid)).read().split():
+        args = open("/proc/%s/cmdline" % p).read()
+        for node in 0, 1:
+            if "relay" in args and "node%d" % node in args:
+                found[node] = int(p)
+    return found
+def hosts(s): return {l.split()[1] for l in shown(s) if " trainer " in l and "does not" not in l}
+s = Screen(command, cols=110, rows=20)
+s.until(lambda: hosts(s) == {"local.0", "local.1"} or len(hosts(s)) == 2, "two nodes")
+both = hosts(s)
+held = [relays(s)[1]]
+os.kill(held[0], signal.SIGSTOP)
+s.until(lambda: any("does not answer: " in l for l in shown(s)) and len(hosts(s)) == 1, "node 1 does not answer", 60)
+s.until(lambda: hosts(s) == both, "node 1 answers again", 60)
+for pid in relays(s).values():
+    os.kill(pid, signal.SIGSTOP)
+    held.append(pid)
+assert s.wait() == 3, s
+for pid in held:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+assert "the job is over" not in s.text, s
+os.kill(job, 0)
 s = Screen(command, cols=110, rows=20)
 s.until(lambda: tables(s) == 1, "a table")
 os.kill(job, signal.SIGINT)
