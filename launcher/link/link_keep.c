@@ -6,6 +6,9 @@
  *                                                ▲                            │
  *                                                └────────── failed ◀─────────┘
  *
+ * If the host acknowledges what is sent, only its agent is silent: the host is busy, and a log-in
+ * would take even longer. Then a connection counts as lost after four periods.
+ *
  * The agent's lease decides: the agent ends the job when no frame has reached it for a lease. It
  * counts from the last frame, so an attempt under way at the end of the lease gets one more period.
  */
@@ -14,6 +17,7 @@
 #include "launcher/link/link_internal.h"
 
 enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 1000, TRY_MIN_MS = 300, PERIODS = 5, BEATS = 2 };
+enum { SILENT_PERIODS = 2, BUSY_PERIODS = 4 };
 
 static uint64_t period_ms(const struct link *l) { return l->keep.lease_ms / PERIODS; }
 
@@ -162,15 +166,20 @@ static void close_silent(struct link *l, const char *why) {
     transport_close(l->t);
 }
 
+static int host_is_alive(const struct link *l) {
+    return l->host->local || transport_is_acknowledged(l->t);
+}
+
 static void beat_open(struct link *l, uint64_t now) {
     char why[100];
     l->keep.n_beats++;
     /* a package is being sent, and the pings wait behind it */
     if (l->drain)
         l->keep.heard_ms = now;
-    if (l->keep.answers_pings && now - l->keep.heard_ms > 2 * period_ms(l)) {
-        pd_fmt(why, sizeof why, "nothing was heard for %.3g s",
-               (double)(now - l->keep.heard_ms) / 1000);
+    const uint64_t silent = now - l->keep.heard_ms;
+    if (l->keep.answers_pings && silent > SILENT_PERIODS * period_ms(l) &&
+        (silent > BUSY_PERIODS * period_ms(l) || !host_is_alive(l))) {
+        pd_fmt(why, sizeof why, "nothing was heard for %.3g s", (double)silent / 1000);
         close_silent(l, why);
     } else if (l->keep.n_beats % BEATS == 0) {
         link_ping(l);

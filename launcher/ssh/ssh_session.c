@@ -394,6 +394,15 @@ static void session_eof(struct transport *t) {
         arm_poll(s, 1);
 }
 
+/* Through a jump host or a ProxyCommand the socket is no TCP socket of that host. */
+static int session_is_acknowledged(const struct transport *t) {
+    const struct session *s = (const struct session *)t;
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    return s->fd >= 0 && !getsockopt(s->fd, IPPROTO_TCP, TCP_INFO, &info, &n) &&
+           !info.tcpi_retransmits && !info.tcpi_probes;
+}
+
 /* --- opening --- */
 
 static int copy_given(char **to, const char *from) {
@@ -411,6 +420,7 @@ int ssh_session_open(struct session **out, struct ssh_pool *pool, const struct h
     s->base.write = session_write;
     s->base.eof = session_eof;
     s->base.close = session_close;
+    s->base.is_acknowledged = session_is_acknowledged;
     s->pool = pool;
     s->fd = -1;
     s->budget_ms = pool->connect_timeout_ms;

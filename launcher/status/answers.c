@@ -19,7 +19,7 @@ struct node_process answers_process(const json_t *processes, size_t i) {
 
 int answers_runs(const struct node_process *p) { return !strcmp(p->state, "running"); }
 
-size_t answers_n_running(const struct node_answer *a) {
+static size_t n_running(const struct node_answer *a) {
     size_t n = 0;
     for (size_t i = 0; i < json_array_size(a->status.processes); i++) {
         const struct node_process p = answers_process(a->status.processes, i);
@@ -66,7 +66,7 @@ void answers_again(struct node_answer *a, uint64_t ms) {
 }
 
 void answers_twice(struct node_answer *a) {
-    if (a->before || !answers_n_running(a))
+    if (a->before || !n_running(a))
         ask_all_done(a->n);
     else
         answers_again(a, ANSWERS_CPU_MS);

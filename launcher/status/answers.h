@@ -46,7 +46,6 @@ void answers_twice(struct node_answer *a);
 /* Process i of a list; zeros and empty texts if there is none. */
 struct node_process answers_process(const json_t *processes, size_t i);
 int answers_runs(const struct node_process *p);
-size_t answers_n_running(const struct node_answer *a);
 /* The CPU time of process i between the two answers, in percent of one CPU; -1: not known. */
 double answers_cpu_percent(const struct node_answer *a, size_t i);
 

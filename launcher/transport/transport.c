@@ -25,6 +25,10 @@ void transport_eof(struct transport *t) {
 
 void transport_close(struct transport *t) { t->close(t); }
 
+int transport_is_acknowledged(const struct transport *t) {
+    return t->is_acknowledged && t->is_acknowledged(t);
+}
+
 size_t transport_queued(const struct transport *t) { return t->queued; }
 
 const char *transport_stderr(const struct transport *t) { return t->tail; }

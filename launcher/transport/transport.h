@@ -34,6 +34,9 @@ size_t transport_queued(const struct transport *t);                /* unsent byt
 /* end the command's stdin after the queued bytes; later writes are dropped */
 void transport_eof(struct transport *t);
 void transport_close(struct transport *t); /* close at once; queued bytes may be lost */
+/* 1: the kernel of the other host acknowledges what is sent to it. 0: it does not, or nobody knows.
+ */
+int transport_is_acknowledged(const struct transport *t);
 
 /* The end of the command's stderr so far, printable, at most a few lines; "" if there is none. */
 const char *transport_stderr(const struct transport *t);
@@ -69,6 +72,7 @@ struct transport {
     int (*write)(struct transport *t, const void *p, size_t n);
     void (*eof)(struct transport *t);
     void (*close)(struct transport *t);
+    int (*is_acknowledged)(const struct transport *t); /* NULL: nobody knows */
     size_t queued;
     /* bytes [queue_off, queue.len) are unsent; transport_local does not use it */
     struct pd_buf queue;

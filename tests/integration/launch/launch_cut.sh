@@ -75,6 +75,19 @@ all_lines cuts.log 24000
 has "; connecting again"
 has ": connected again"
 
+# --- an agent stands still, but its host acknowledges what is sent to it: the connection is kept. Without
+# that it would be cut after 4 s.
+conf busy 8000 1000
+start busy "$ctl" run --conf=busy.ini --attach_lease=10
+wait_for 60 "lines" grep -q 'line 100 of' busy.log
+agent=$(cat "$fx"/node1/root/JOB*/.agent/pid)
+kill -STOP "$agent"
+sleep 6
+kill -CONT "$agent"
+ended 0 busy
+all_lines busy.log 8000
+has_not "nothing was heard"
+
 # --- cut in the middle of the outputs: they are fetched again
 conf outputs 10 3000000
 tell limit 1 2400000
