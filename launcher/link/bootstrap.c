@@ -201,6 +201,8 @@ int agent_image_load(struct agent_image *img, struct pd_err *err) {
     struct object_id id;
     memset(img, 0, sizeof *img);
     int rc = node_program_path("paddle_agent", img->path, sizeof img->path, err);
+    if (!rc && stat(img->path, &img->file)) /* before it is read: a later file is another one */
+        rc = pd_fail_errno(err, PD_EIO, errno, "cannot read %s", img->path);
     if (!rc)
         rc = pd_read_file(img->path, AGENT_MAX_BYTES, &bytes, err);
     if (rc) {
@@ -214,6 +216,13 @@ int agent_image_load(struct agent_image *img, struct pd_err *err) {
     load_gzip(img);
     load_seed(img);
     return 0;
+}
+
+int agent_image_is_file(const struct agent_image *img) {
+    const struct stat *a = &img->file;
+    struct stat b;
+    return !stat(img->path, &b) && a->st_dev == b.st_dev && a->st_ino == b.st_ino &&
+           a->st_size == b.st_size && !memcmp(&a->st_ctim, &b.st_ctim, sizeof b.st_ctim);
 }
 
 void agent_image_release(struct agent_image *img) {

@@ -34,6 +34,7 @@ struct agent_image {
     size_t seed_size;
     uint8_t *chunk_ids; /* with a seed: BLAKE2b-256 of each SEED_CHUNK bytes of gzip */
     char hash[65];      /* BLAKE2b-256 */
+    struct stat file;   /* of `path`, when it was read */
     char sha256[65];    /* for hosts without b2sum; "" until it is needed */
     char path[4096];
 };
@@ -41,6 +42,8 @@ struct agent_image {
 /* Find and read paddle_agent: beside this program, in ../libexec/paddlectl, or in the folder that
  * PADDLECTL_LIBEXEC names. */
 int agent_image_load(struct agent_image *img, struct pd_err *err);
+/* 1: the file is still the one that was hashed. */
+int agent_image_is_file(const struct agent_image *img);
 void agent_image_release(struct agent_image *img);
 /* The path of a node program, found by the same rules. PD_ENOENT lists the places tried. */
 int node_program_path(const char *name, char *out, size_t cap, struct pd_err *err);

@@ -167,7 +167,8 @@ static const struct transport_events events = {
     .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
 static int start_local(struct link *l, struct pd_err *err) {
-    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24];
+    char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24],
+        build_arg[80];
     int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
                             sizeof root, err);
     if (rc)
@@ -176,16 +177,18 @@ static int start_local(struct link *l, struct pd_err *err) {
     pd_fmt(job_arg, sizeof job_arg, "--job=%s", l->job);
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", l->node);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", l->env->lease_ms);
-    char *argv[] = {(char *)(uintptr_t)l->env->agent->path,
-                    (char *)(uintptr_t) "relay",
-                    root_arg,
-                    *l->job ? job_arg : NULL,
-                    l->start ? node_arg : NULL,
-                    lease_arg,
-                    (char *)(uintptr_t) "--start",
-                    NULL};
-    if (!l->start)
-        argv[4] = NULL;
+    pd_fmt(build_arg, sizeof build_arg, "--build=%s", l->env->agent->hash);
+    char *argv[9] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t) "relay", root_arg};
+    size_t n = 3;
+    if (agent_image_is_file(l->env->agent)) /* the agent need not hash itself */
+        argv[n++] = build_arg;
+    if (*l->job)
+        argv[n++] = job_arg;
+    if (*l->job && l->start) {
+        argv[n++] = node_arg;
+        argv[n++] = lease_arg;
+        argv[n++] = (char *)(uintptr_t) "--start";
+    }
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
 }
 

@@ -28,8 +28,8 @@ static int connects(const struct node_paths *p) {
 
 /* 1: the agent answers, or its process exists. A live agent may have lost its socket. */
 static int agent_lives(const struct node_paths *p, uint64_t since) {
-    return connects(p) ||
-           (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since);
+    return (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since) ||
+           connects(p);
 }
 
 int orphans_may_run(const struct node_paths *p) {
