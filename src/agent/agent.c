@@ -18,6 +18,7 @@
 
 enum {
     TICK_MS = 50,
+    CALM_TICK_MS = 200, /* while a job runs: a thousand agents may be on one machine */
     STILL_MS = 500,
     TERM_GRACE_MS = 1000,
     QUIT_MS = 2000,
@@ -90,6 +91,8 @@ static void on_job_quit(void *arg, int now) {
         ag->quit_soon = 1;
 }
 
+static void on_tick(uv_timer_t *t);
+
 /* --- messages to clients --- */
 
 static json_t *hello(struct agent *ag) {
@@ -148,6 +151,8 @@ static void send_result(struct client *c, void *arg) {
 static void on_job_over(void *arg, json_t *result) {
     struct agent *ag = arg;
     ag->result = json_incref(result);
+    if (ag->has_daemon_handles && !ag->core.quitting)
+        uv_timer_start(&ag->tick, on_tick, TICK_MS, 0);
     job_turn_release(&ag->turn);
     log_send_all(ag->clients);
     clients_each(ag->clients, send_result, ag);
@@ -422,10 +427,13 @@ static void on_tick(uv_timer_t *t) {
         ag->no_memory = 0;
         on_connection((uv_stream_t *)&ag->listener, 0);
     }
+    const uint64_t last = ag->ticked_ms;
     if (ag->quit_soon)
         quit(ag);
     else if (!stood_still(ag))
-        ag_job_tick(ag->job, TICK_MS);
+        ag_job_tick(ag->job, last ? ag->ticked_ms - last : TICK_MS);
+    if (!ag->core.quitting)
+        uv_timer_start(t, on_tick, ag_job_calm(ag->job) ? CALM_TICK_MS : TICK_MS, 0);
 }
 
 /* The guardian is gone, the machine is being shut down, or a user has signalled the agent: the
@@ -449,7 +457,7 @@ static int listen_here(struct agent *ag, struct pd_err *err) {
     if (!rc)
         rc = uv_listen((uv_stream_t *)&ag->listener, 16, on_connection);
     if (!rc)
-        rc = uv_timer_start(&ag->tick, on_tick, TICK_MS, TICK_MS);
+        rc = uv_timer_start(&ag->tick, on_tick, TICK_MS, 0);
     if (!rc)
         rc = uv_signal_start(&ag->on_term, on_term, SIGTERM);
     return rc ? pd_fail(err, PD_EIO, "cannot listen on %s/.agent/sock: %s", ag->core.paths.dir,

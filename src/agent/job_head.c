@@ -93,3 +93,11 @@ int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *b
         ag_job_follow_head(j, (int)m.head, peers);
     return err->code ? err->code : client_answer(c, f, json_object(), err);
 }
+
+int ag_job_calm(const struct ag_job *j) {
+    enum { LONG_MS = 2000 };
+    const struct job_spec *s = &j->spec.job;
+    return ag_job_is_live(j) && j->started && !j->result && !j->ending && !j->waits &&
+           (ag_job_is_head(j) || peer_link_is_joined(j->link)) && s->attach_lease_ms >= LONG_MS &&
+           s->detach_lease_ms >= LONG_MS;
+}
