@@ -260,7 +260,7 @@ int pserver_main(int argc, char **argv) {
     int rc = worker_init(&w, "pserver", PD_PSERVER, argc, argv, &err);
     if (!rc) {
         rc = serve(&w, &s, &err);
-        worker_write_profile(&w, "pserver");
+        worker_write_profile(&w);
         close_all(&s);
     }
     int status = rc ? worker_report_error(&w, "pserver", &err) : 0;

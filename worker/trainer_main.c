@@ -44,9 +44,11 @@ int trainer_main(int argc, char **argv) {
     int rc = worker_init(&w, "trainer", PD_TRAINER, argc, argv, &err);
     if (!rc && w.cpus.n && pd_pin_thread(&w.cpus, 0))
         rc = pd_fail_errno(&err, PD_EHOST, errno, "cannot pin the trainer's thread");
-    if (!rc &&
-        (w.options.save_on_stop || w.options.job == PD_JOB_ONLINE)) /* which ends in no other way */
+    const int stops = w.options.save_on_stop || w.options.job == PD_JOB_ONLINE;
+    if (!rc && stops) /* PD_JOB_ONLINE ends in no other way */
         stop_add_terminal(&stop);
+    else if (!rc)
+        worker_watch_term(&w);
     if (rc) {
         report(&w, &err);
     } else {
@@ -74,7 +76,7 @@ int trainer_main(int argc, char **argv) {
         if (first && !pd_parse_u64(first, UINT32_MAX, &n_first))
             setup.first_trainers = (uint32_t)n_first;
         rc = train_run(&setup, &err);
-        worker_write_profile(&w, "trainer");
+        worker_write_profile(&w);
     }
     worker_release(&w);
     return rc ? pd_code_exit_status(err.code) : 0;

@@ -134,6 +134,7 @@ int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int arg
                 struct pd_err *err) {
     char name[32];
     memset(w, 0, sizeof *w);
+    w->role = role;
     w->log_fd = 2;
     pd_log_init(&w->log, 2, -1, PD_INFO);
     snprintf(name, sizeof name, "paddle_%s", role);
@@ -177,17 +178,15 @@ int64_t worker_rank(const struct worker *w) {
     return number && pd_parse_i64(number, 0, UINT16_MAX, &rank) ? 0 : rank;
 }
 
-void worker_write_profile(struct worker *w, const char *role) {
+static void write_profile(struct worker *w) {
     const char *output = getenv("PADDLE_OUTPUT_DIR"), *node = getenv("PADDLE_NODE_ID");
-    struct pd_spans_of of = {.role = role, .rank = worker_rank(w)};
+    struct pd_spans_of of = {.role = w->role, .rank = worker_rank(w)};
     char folder[PATH_MAX], path[PATH_MAX];
     struct pd_err err = {0};
-    if (!w->spans)
-        return;
     if (node && pd_parse_i64(node, 0, INT32_MAX, &of.node))
         of.node = 0;
     if (pd_fmt(folder, sizeof folder, "%s/profile", output && *output ? output : "output") ||
-        pd_fmt(path, sizeof path, "%s/%s-%lld.jsonl", folder, role, (long long)of.rank))
+        pd_fmt(path, sizeof path, "%s/%s-%lld.jsonl", folder, w->role, (long long)of.rank))
         pd_fail(&err, PD_EIO, "the path is too long");
     else if (!pd_mkdirs(folder, 0777, &err))
         pd_spans_write(w->spans, path, &of, &err);
@@ -195,7 +194,55 @@ void worker_write_profile(struct worker *w, const char *role) {
         pd_warn(&w->log, "the profile is not written: %s", err.msg);
 }
 
+/* SIGTERM, and SIGUSR2: the thread is no longer needed. All threads block both. */
+static sigset_t watched_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR2);
+    return set;
+}
+
+static void *watch_term(void *arg) {
+    struct worker *w = arg;
+    const sigset_t set = watched_signals();
+    int got;
+    if (sigwait(&set, &got) || got != SIGTERM)
+        return NULL;
+    write_profile(w);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGTERM); /* the process ends as it would have done without a profile */
+    return NULL;
+}
+
+void worker_watch_term(struct worker *w) {
+    const sigset_t set = watched_signals();
+    if (!w->spans)
+        return;
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    w->is_watched = !pthread_create(&w->watch, NULL, watch_term, w);
+    if (!w->is_watched)
+        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void end_watch(struct worker *w) {
+    const sigset_t set = watched_signals();
+    if (!w->is_watched)
+        return;
+    w->is_watched = 0;
+    pthread_kill(w->watch, SIGUSR2);
+    pthread_join(w->watch, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void worker_write_profile(struct worker *w) {
+    end_watch(w);
+    if (w->spans)
+        write_profile(w);
+}
+
 void worker_release(struct worker *w) {
+    end_watch(w);
     pd_spans_free(w->spans);
     w->spans = NULL;
     pd_options_release(&w->options);

@@ -3,6 +3,8 @@
  * job id. */
 #pragma once
 
+#include <pthread.h>
+
 #include "thread/cpus.h"
 #include "conf/options.h"
 #include "ps/client/client.h"
@@ -17,6 +19,9 @@ struct worker {
     int has_key;
     int event_fd;           /* -1: no process listens for events */
     struct pd_spans *spans; /* profile = 1; else NULL */
+    const char *role;
+    pthread_t watch; /* if is_watched: the thread of worker_watch_term */
+    int is_watched;
     /* PADDLE_BIND=cores: the CPUs of this process, to pin threads to; else empty. */
     struct pd_cpus cpus;
 };
@@ -26,9 +31,11 @@ struct worker {
 int worker_init(struct worker *w, const char *role, enum pd_opt_who who, int argc, char **argv,
                 struct pd_err *err);
 int64_t worker_rank(const struct worker *w); /* of this process among those of its role */
-/* Writes the spans of `role`, whose threads have ended, into the output folder. A failure is a
- * warning in the log. */
-void worker_write_profile(struct worker *w, const char *role);
+/* Writes the spans of this process into the output folder. A failure is a warning in the log. */
+void worker_write_profile(struct worker *w);
+/* profile = 1: if SIGTERM ends this process, it writes its spans before. Call it before threads
+ * start. */
+void worker_watch_term(struct worker *w);
 void worker_release(struct worker *w);
 /* The descriptor that this environment variable names, if it is open; else -1. */
 int worker_env_fd(const char *name);

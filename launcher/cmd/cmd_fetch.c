@@ -5,12 +5,13 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/job/find.h"
 #include "launcher/outputs/outputs.h"
+#include "launcher/outputs/profile.h"
 #include "launcher/outputs/saved_models.h"
 #include "launcher/dispatch/bar_fetch.h"
 #include "launcher/dispatch/bar_keys.h"
 #include "launcher/text/fold_lines.h"
 
-enum { FLUSH_MS = 2000, MOST_NAMED = 8 };
+enum { FLUSH_MS = 2000, MOST_NAMED = 8, PINGS = 5, PING_MS = 10000 };
 
 struct fetch_cmd {
     struct outputs out;
@@ -23,11 +24,85 @@ struct fetch_cmd {
     struct bar_keys keys;
     int logs, json;
     int n_with_outputs;
-    int placed;     /* the outputs are in their folder */
+    int placed;          /* the outputs are in their folder */
+    struct fetch_clock { /* of each host, for a trace; pings under way */
+        struct outputs_clock clock;
+        int n_pings;
+    } * clocks;
     uint64_t bytes; /* that came over the links */
 };
 
 static void fetch_dir(struct ask_all_node *n, const char *dir);
+static void ask_clock(struct ask_all_node *n);
+
+/* --- a job with profile = 1 that no paddlectl has followed to its end --- */
+
+static int take_ping(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+    struct fetch_cmd *f = n->g->arg;
+    struct fetch_clock *c = &f->clocks[n->id];
+    struct ag_ping_answer a;
+    (void)err;
+    if (!wire_get(&wire_ag_ping_answer, &a, body, NULL))
+        outputs_clock_ping(&c->clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns());
+    ask_clock(n);
+    return 0;
+}
+
+static void after_outputs(struct ask_all_node *n) {
+    struct fetch_cmd *f = n->g->arg;
+    if (f->logs)
+        fetch_dir(n, "log");
+    else
+        ask_all_done(n);
+}
+
+/* The clock of a node whose outputs have spans. */
+static void ask_clock(struct ask_all_node *n) {
+    struct fetch_cmd *f = n->g->arg;
+    char dir[PATH_MAX];
+    if (f->clocks[n->id].n_pings++ == PINGS || f->model ||
+        pd_fmt(dir, sizeof dir, "%s/node-%d", f->out.try, f->job->host[n->id].node) ||
+        !outputs_profile_has_parts(dir))
+        after_outputs(n);
+    else
+        ask_all_request(n, WIRE_AG_PING,
+                        wire_put(&wire_ag_ping,
+                                 &(struct ag_ping){.owner = "", .sent_ns = (int64_t)pd_mono_ns()}),
+                        PING_MS, "asking for its clock", take_ping);
+}
+
+static void write_trace(const struct ask_all *g, const struct fetch_cmd *f, int n_nodes,
+                        const char *file) {
+    char text[OUTPUTS_PROFILE_TEXT];
+    struct pd_err err = {0};
+    struct outputs_clock *clocks = pd_calloc((size_t)n_nodes, sizeof *clocks);
+    const char **hosts = pd_calloc((size_t)n_nodes, sizeof *hosts);
+    struct outputs_profile p = {.dir = f->out.dir,
+                                .file = file,
+                                .job = f->job->id,
+                                .clocks = clocks,
+                                .hosts = hosts,
+                                .n_nodes = n_nodes};
+    for (size_t i = 0; i < g->c->hosts.n && clocks && hosts; i++) {
+        const int id = f->job->host[i].node;
+        if (id < 0 || id >= n_nodes)
+            continue;
+        clocks[id] = f->clocks[i].clock;
+        hosts[id] = g->nodes[i].host->label;
+    }
+    if (!clocks || !hosts)
+        pd_oom(&err, "the trace");
+    else
+        (void)outputs_profile_merge(&p, &err);
+    outputs_profile_text(&p, &err, text);
+    if (err.code != PD_ENOENT) /* else the folder is one of the user's programs */
+        fprintf(f->json || err.code ? stderr : stdout, "%s%s\n", err.code ? "paddlectl: " : "",
+                text);
+    if (p.n_damaged && !err.code)
+        fprintf(stderr, "paddlectl: " OUTPUTS_PROFILE_LACKS "\n", p.n_damaged, p.damage.msg);
+    free(clocks);
+    free(hosts);
+}
 
 /* Keeps the names of skipped files in n->text; they are printed for all hosts at the end. */
 static void note_skipped(struct ask_all_node *n, const struct package_fetched *r) {
@@ -62,8 +137,8 @@ static void on_fetched(void *arg, const struct package_fetched *r, const struct 
         return;
     }
     f->n_with_outputs += outputs && !r->missing;
-    if (f->logs && outputs)
-        fetch_dir(n, "log");
+    if (outputs)
+        ask_clock(n);
     else
         ask_all_done(n);
 }
@@ -226,6 +301,9 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     if (rc)
         return rc;
     find_join(g, f->job, 0);
+    f->clocks = pd_calloc(g->c->hosts.n, sizeof *f->clocks);
+    if (!f->clocks)
+        return pd_oom(err, "the clocks of the nodes");
     if (f->pass)
         rc = choose_pass(g, f, err);
     if (!rc)
@@ -243,6 +321,8 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     if (g->interrupted || (n_good && (rc = outputs_place(&f->out, most, &renamed, err))))
         return rc;
     f->placed = n_good > 0;
+    if (f->placed && !f->model && outputs_profile_has_parts(f->out.dir))
+        write_trace(g, f, most, o->profile_file);
     if (f->placed && f->logs && !f->to && complete_record(f, err)) {
         fprintf(stderr, "paddlectl: warning: the record of this run is not complete: %s\n",
                 err->msg);
@@ -283,6 +363,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     if (interrupted && f->job)
         fprintf(stderr, "paddlectl: 'paddlectl fetch %s' goes on where this one stopped\n",
                 f->job->id);
+    free(f->clocks);
     saved_models_release(&f->models);
     find_release(&found);
     client_env_release(&c);
@@ -309,13 +390,14 @@ int cmd_fetch(int argc, char **argv) {
                  "else the newest job.",
         .about = "Only what an earlier fetch has not copied yet travels, also after an interrupted "
                  "one. Its files are replaced, all "
-                 "other files stay. output/latest then points at this job.\n",
+                 "other files stay. output/latest then points at this job. Of a job with "
+                 "--profile the trace is made, output/<job id>/profile.json.\n",
         .examples =
             "paddlectl fetch\tthe outputs of the newest job\n"
             "paddlectl fetch --pass=best --to=model\tonly the model of the best pass\n"
             "paddlectl fetch --log ab12\toutputs and logs of the job whose id ends with ab12\n",
         .extra = extra,
-        .sections = "cluster.hosts cluster.root_dir ssh job.outputs",
+        .sections = "cluster.hosts cluster.root_dir ssh job.outputs job.profile_file",
         .who = PD_LAUNCHER,
         .max_rest = 1,
         .needs_conf = 1,

@@ -3,6 +3,7 @@
 #include "launcher/cmd/cmd.h"
 #include "launcher/engine/engine.h"
 #include "launcher/job/job.h"
+#include "launcher/outputs/profile.h"
 #include "launcher/tensorboard/tensorboard.h"
 
 /* The number of words after "--". */
@@ -40,6 +41,8 @@ static int add_words(struct pd_options *o, const char *const *words, int n, stru
 static int check_first(const struct pd_options *o, const struct job_flags *f, struct pd_err *err) {
     const int starts = *o->launch || o->engine == PD_ENGINE_SLURM;
     if (f->tensorboard && !f->dry_run && tensorboard_root(f->tensorboard, err))
+        return err->code;
+    if (o->profile && !f->dry_run && outputs_profile_check(o->profile_file, err))
         return err->code;
     return starts && !f->dry_run ? job_check_unstarted(o, err) : 0;
 }

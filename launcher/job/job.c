@@ -308,7 +308,15 @@ static int wants_outputs(const struct job *j) {
     return j->saving ? j->stopped_by_user == 1 : !j->failed && !j->stopped && !j->stopped_by_user;
 }
 
-static enum job_phase after_drain(struct job *j) { return wants_outputs(j) ? JOB_FETCH : JOB_BYE; }
+/* A second Ctrl-C, and a job that did not run: nothing is fetched. */
+static int wants_spans(const struct job *j) {
+    return j->opts->profile && j->ran && !j->joined && !j->demoted && j->stopped_by_user <= 1;
+}
+
+static enum job_phase after_drain(struct job *j) {
+    j->only_spans = !wants_outputs(j) && wants_spans(j);
+    return wants_outputs(j) || j->only_spans ? JOB_FETCH : JOB_BYE;
+}
 
 static void put_object(void *arg, json_t *o) {
     struct job *j = arg;
@@ -318,7 +326,8 @@ static void put_object(void *arg, json_t *o) {
 
 /* The line of the fetch takes the place of the live block. */
 static void begin_fetch(struct job *j) {
-    if (outputs_begin(&j->out, &j->err)) {
+    j->out.own_folder |= j->only_spans; /* `latest` stays as it is */
+    if (outputs_begin(&j->out, j->only_spans ? &j->spans_err : &j->err)) {
         job_move(j, ~LOST, NODE_FETCHED);
         return;
     }
@@ -333,9 +342,20 @@ static void tell_incomplete(void *arg, const char *model, const char *part, int 
                 n_missing > 1 ? " and other parts are" : " is");
 }
 
+static enum job_phase after_fetch_of_spans(struct job *j) {
+    int renamed = 0;
+    if (!j->spans_err.code && !outputs_place(&j->out, j->n_nodes, &renamed, &j->spans_err))
+        job_profile_write(j);
+    else
+        watch_print(j, "warning: no trace of the job: %s", j->spans_err.msg);
+    return JOB_BYE;
+}
+
 static enum job_phase after_fetch(struct job *j) {
     int renamed = 0;
     bar_fetch_end(&j->fetching);
+    if (j->only_spans)
+        return after_fetch_of_spans(j);
     j->fetched =
         !j->err.code && !job_any(j, LOST) && !outputs_place(&j->out, j->n_nodes, &renamed, &j->err);
     if (renamed)
@@ -545,7 +565,7 @@ int job_loop(struct job *j, enum job_phase first) {
     job_enter(j, first);
     uv_run(&j->c.loop, UV_RUN_DEFAULT);
     if (!j->joined)
-        outputs_drop(&j->out, !j->fetched);
+        outputs_drop(&j->out, !j->fetched && !j->only_spans);
     keys_free(j->keys);
     watch_free(j, j->stopped_by_user ? QUICK_WAIT_MS : FLUSH_MS);
     return job_conclude(j);

@@ -203,8 +203,10 @@ struct job {
     int hung_up;         /* on_hangup = detach: leave as soon as all nodes can be told */
     int left;            /* --detach, key d, hangup: paddlectl leaves the running job */
     int stopped_by_user; /* number of signals received */
-    int saving;          /* the first signal asked the trainers to save the model */
-    json_t *failure;     /* the first failure, from the AG_RESULT of most worth */
+    int only_spans;      /* of the outputs only the spans of profile = 1 are fetched */
+    struct pd_err spans_err;
+    int saving;      /* the first signal asked the trainers to save the model */
+    json_t *failure; /* the first failure, from the AG_RESULT of most worth */
     int failure_worth, failure_place;
     json_int_t n_later, n_restarts;
     int head;      /* the node of the head */

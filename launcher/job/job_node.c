@@ -353,19 +353,21 @@ static void on_fetched(void *arg, const struct package_fetched *r, const struct 
         watch_node(n, "", 0, ": outputs: %s", r->skipped);
     if (n->step != NODE_FETCH)
         return;
-    if (err) {
+    if (err && !n->job->only_spans) {
         struct pd_err e = *err;
         pd_err_prefix(&e, "fetching outputs");
         node_fail(n, &e);
         return;
     }
+    if (err)
+        watch_node(n, "", 0, ": warning: no spans for the trace: %s", err->msg);
     node_enter(n, NODE_FETCHED);
 }
 
 static void enter_fetch(struct job_node *n) {
     struct pd_err err = {0};
-    if (package_fetch(&n->job->out.fetches, n->link, &n->job->c.loop, "output", NULL, n->id,
-                      on_fetched, n)) {
+    if (package_fetch(&n->job->out.fetches, n->link, &n->job->c.loop, "output",
+                      n->job->only_spans ? "profile" : NULL, n->id, on_fetched, n)) {
         pd_fail(&err, PD_EIO, "cannot write below %.600s", n->job->out.dir);
         node_fail(n, &err);
     }

@@ -295,20 +295,70 @@ static void remove_parts(const struct parts *all, const char *folder) {
     rmdir(folder);
 }
 
+static int trace_path(const struct outputs_profile *p, char out[PATH_MAX], struct pd_err *err) {
+    return (p->file && *p->file ? pd_fmt(out, PATH_MAX, "%s", p->file)
+                                : pd_fmt(out, PATH_MAX, "%s/profile.json", p->dir))
+               ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", p->dir)
+               : 0;
+}
+
+static int parts_folder(const char *dir, char out[PATH_MAX]) {
+    return pd_fmt(out, PATH_MAX, "%s/profile", dir);
+}
+
+int outputs_profile_has_parts(const char *dir) {
+    char folder[PATH_MAX];
+    struct stat st;
+    return !parts_folder(dir, folder) && !lstat(folder, &st) && S_ISDIR(st.st_mode);
+}
+
+int outputs_profile_check(const char *file, struct pd_err *err) {
+    char folder[PATH_MAX];
+    if (!*file)
+        return 0;
+    const char *slash = strrchr(file, '/');
+    if (pd_fmt(folder, sizeof folder, "%.*s", slash ? (int)(slash - file) + 1 : 1,
+               slash ? file : "."))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", file);
+    return access(folder, W_OK | X_OK)
+               ? pd_fail_errno(err, PD_EUSAGE, errno, "the trace cannot be written to %s", file)
+               : 0;
+}
+
 int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err) {
     char folder[PATH_MAX], path[PATH_MAX];
     struct parts all = {0};
     p->n_processes = p->n_left_out = p->n_damaged = 0;
     p->n_spans = p->n_dropped = 0;
     p->damage = (struct pd_err){0};
-    int rc = pd_fmt(folder, sizeof folder, "%s/profile", p->dir) ||
-                     pd_fmt(path, sizeof path, "%s/profile.json", p->dir)
+    int rc = parts_folder(p->dir, folder)
                  ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", p->dir)
-                 : find_parts(&all, p, folder, err);
+                 : trace_path(p, path, err);
+    if (!rc)
+        rc = find_parts(&all, p, folder, err);
     if (!rc)
         rc = write_trace(p, &all, path, err);
     if (!rc)
         remove_parts(&all, folder);
     release_parts(&all);
     return rc;
+}
+
+void outputs_profile_text(const struct outputs_profile *p, const struct pd_err *err,
+                          char out[OUTPUTS_PROFILE_TEXT]) {
+    char left[80] = "", dropped[80] = "", path[PATH_MAX] = "";
+    if (err->code) {
+        pd_fmt(out, OUTPUTS_PROFILE_TEXT, "warning: no trace of the job: %s", err->msg);
+        return;
+    }
+    (void)trace_path(p, path, NULL);
+    if (p->n_left_out)
+        pd_fmt(left, sizeof left, "; %zu more have no known clock and stay in profile/",
+               p->n_left_out);
+    if (p->n_dropped)
+        pd_fmt(dropped, sizeof dropped, "; %llu earlier ones were dropped",
+               (unsigned long long)p->n_dropped);
+    pd_fmt(out, OUTPUTS_PROFILE_TEXT,
+           "trace: %s, %llu spans of %zu processes%s%s; ui.perfetto.dev shows it", path,
+           (unsigned long long)p->n_spans, p->n_processes, dropped, left);
 }

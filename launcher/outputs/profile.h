@@ -2,7 +2,7 @@
 /* profile.h - the trace of a job (profile = 1): the spans that its processes recorded
  * (base/spans.h), as one file on one clock, for ui.perfetto.dev and chrome://tracing.
  *
- *     DIR/profile/trainer-0.jsonl, pserver-0.jsonl, ... ──▶ DIR/profile.json
+ *     DIR/profile/trainer-0.jsonl, pserver-0.jsonl, ... ──▶ DIR/profile.json, or another file
  *
  * The clock is CLOCK_MONOTONIC of paddlectl. Its difference to that of a node comes from the pings:
  *
@@ -26,7 +26,8 @@ void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns
                         int64_t received_ns);
 
 struct outputs_profile {
-    const char *dir; /* of the job's outputs */
+    const char *dir;  /* of the job's outputs */
+    const char *file; /* the trace; NULL or "": DIR/profile.json */
     const char *job;
     const struct outputs_clock *clocks; /* [n_nodes], by node id */
     const char *const *hosts;           /* [n_nodes] */
@@ -41,3 +42,13 @@ struct outputs_profile {
 /* Makes the trace, and removes the parts that it has whole. PD_ENOENT: there are no parts;
  * PD_EDATA: a part is damaged, and no span can be read. */
 int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err);
+/* The line about the trace for users; `err`: of outputs_profile_merge. */
+enum { OUTPUTS_PROFILE_TEXT = 5000 };
+void outputs_profile_text(const struct outputs_profile *p, const struct pd_err *err,
+                          char out[OUTPUTS_PROFILE_TEXT]);
+/* For n_damaged and damage.msg. */
+#define OUTPUTS_PROFILE_LACKS "warning: the trace lacks spans of %zu processes: %s"
+/* 1: the outputs have spans. */
+int outputs_profile_has_parts(const char *dir);
+/* The file can be made: its folder exists and may be written. Or PD_EUSAGE. */
+int outputs_profile_check(const char *file, struct pd_err *err);

@@ -2,14 +2,14 @@
 /* spans.c - see spans.h. */
 #include "base/spans.h"
 
-enum { VERSION = 1 };
+enum { VERSION = 1, SPARE = 1024 };
 
 struct pd_span_ring {
     struct pd_spans *all;
     struct pd_span_ring *next;
     char name[24];
     atomic_int ended;
-    uint64_t n; /* spans so far */
+    _Atomic uint64_t n; /* spans so far */
     struct pd_span {
         const char *name;
         uint64_t began_ns, ended_ns;
@@ -19,6 +19,7 @@ struct pd_span_ring {
 struct pd_spans {
     _Atomic(struct pd_span_ring *) first;
     atomic_uint n_without; /* threads without memory for a ring */
+    atomic_int closed;     /* nothing is recorded any more */
 };
 
 _Thread_local struct pd_span_ring *pd_span_ring;
@@ -64,38 +65,56 @@ struct pd_spans *pd_spans_here(void) {
 
 void pd_span_add(const char *name, uint64_t began_ns, uint64_t ended_ns) {
     struct pd_span_ring *r = pd_span_ring;
-    if (r)
-        r->v[r->n++ % PD_SPANS_MAX] = (struct pd_span){name, began_ns, ended_ns};
+    if (!r || atomic_load_explicit(&r->all->closed, memory_order_relaxed))
+        return;
+    const uint64_t n = atomic_load_explicit(&r->n, memory_order_relaxed);
+    r->v[n % PD_SPANS_MAX] = (struct pd_span){name, began_ns, ended_ns};
+    atomic_store_explicit(&r->n, n + 1, memory_order_release);
 }
+
+void pd_spans_close(struct pd_spans *s) { atomic_store(&s->closed, 1); }
 
 /* --- the file --- */
 
-static uint64_t n_kept(const struct pd_span_ring *r) {
-    return r->n < PD_SPANS_MAX ? r->n : PD_SPANS_MAX;
+/* The spans of a ring that are written: those before `n`, at most PD_SPANS_MAX. A thread that still
+ * runs may overwrite the oldest ones, until it sees that nothing is recorded any more. */
+static uint64_t n_kept(const struct pd_span_ring *r, uint64_t n) {
+    const uint64_t most = PD_SPANS_MAX - (atomic_load(&r->ended) ? 0 : SPARE);
+    return n < most ? n : most;
 }
 
 static void write_ring(FILE *f, const struct pd_span_ring *r) {
-    const uint64_t kept = n_kept(r);
+    const uint64_t n = atomic_load_explicit(&r->n, memory_order_acquire), kept = n_kept(r, n);
     fprintf(f, "{\"thread\":\"%s\",\"kept\":%" PRIu64 ",\"dropped\":%" PRIu64 "}\n", r->name, kept,
-            r->n - kept);
-    for (uint64_t i = r->n - kept; i < r->n; i++) {
+            n - kept);
+    for (uint64_t i = n - kept; i < n; i++) {
         const struct pd_span *s = &r->v[i % PD_SPANS_MAX];
         fprintf(f, "[\"%s\",%" PRIu64 ",%" PRIu64 "]\n", s->name, s->began_ns,
                 s->ended_ns - s->began_ns);
     }
 }
 
+static uint64_t first_ns(const struct pd_span_ring *r) {
+    const uint64_t n = atomic_load_explicit(&r->n, memory_order_acquire), kept = n_kept(r, n);
+    uint64_t first = UINT64_MAX;
+    for (uint64_t i = n - kept; i < n; i++)
+        first = r->v[i % PD_SPANS_MAX].began_ns < first ? r->v[i % PD_SPANS_MAX].began_ns : first;
+    return first;
+}
+
 int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_of *of,
                    struct pd_err *err) {
+    const unsigned busy = atomic_load(&s->n_without);
     uint64_t begin = UINT64_MAX;
-    unsigned busy = atomic_load(&s->n_without);
+    char new[PATH_MAX];
+    if (pd_fmt(new, sizeof new, "%s.new", path))
+        return pd_fail(err, PD_EIO, "%s: the path is too long", path);
+    pd_spans_close(s);
     for (struct pd_span_ring *r = atomic_load(&s->first); r; r = r->next) {
-        const int ended = atomic_load(&r->ended);
-        busy += !ended;
-        for (uint64_t i = 0; ended && i < n_kept(r); i++)
-            begin = r->v[i].began_ns < begin ? r->v[i].began_ns : begin;
+        const uint64_t first = first_ns(r);
+        begin = first < begin ? first : begin;
     }
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    const int fd = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f) {
         pd_fail_errno(err, PD_EIO, errno, "%s", path);
@@ -107,10 +126,9 @@ int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_o
             ",\"begin_ns\":%" PRIu64 ",\"busy\":%u}\n",
             VERSION, of->role, of->rank, of->node, begin == UINT64_MAX ? 0 : begin, busy);
     for (struct pd_span_ring *r = atomic_load(&s->first); r; r = r->next)
-        if (atomic_load(&r->ended))
-            write_ring(f, r);
+        write_ring(f, r);
     const int failed = ferror(f);
-    if (fclose(f) || failed)
+    if (fclose(f) || failed || rename(new, path))
         return pd_fail_errno(err, PD_EIO, errno, "%s", path);
     return 0;
 }

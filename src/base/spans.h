@@ -31,12 +31,16 @@ struct pd_spans_of {
     const char *role; /* "trainer", "pserver" */
     int64_t rank, node;
 };
-/* Writes the spans of the threads that have ended; the clock is CLOCK_MONOTONIC, in ns:
+/* From now on nothing is recorded. */
+void pd_spans_close(struct pd_spans *s);
+/* Closes, and writes the spans, also of threads that have not ended; the clock is CLOCK_MONOTONIC,
+ * in ns:
  *
  *     {"version":1,"role":"trainer","rank":0,"node":1,"begin_ns":...,"busy":0}
  *     {"thread":"ps_dense0","kept":2,"dropped":0}      ["PS_PUSH",BEGIN,DURATION] each on a line
  *
- * begin_ns: the earliest beginning; busy: threads that have not ended or had no memory. */
+ * begin_ns: the earliest beginning; busy: threads that had no memory. The file appears when it is
+ * complete. */
 int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_of *of,
                    struct pd_err *err);
 

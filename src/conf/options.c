@@ -111,6 +111,9 @@ static const struct pd_option table[] = {
      "folder that is already on the nodes, used instead of a package"},
     {"job", "outputs", PD_PATH, F(outputs), PD_LAUNCHER, "output", 0, 0, 0, "",
      "local folder for results: the job's output folder is fetched into OUTPUTS/<job id>/"},
+    {"job", "profile_file", PD_PATH, F(profile_file), PD_LAUNCHER, "", 0, 0, 0, "",
+     "file of the trace of profile = 1, in place of OUTPUTS/<job id>/profile.json; --profile=FILE "
+     "sets both"},
     {"job", "on_end", PD_STR, F(on_end), PD_LAUNCHER, "", 0, 0, 0, "",
      "command that paddlectl runs once on this machine when the job has ended, in any way; "
      "PADDLE_JOB_* tell it job, state and metrics"},

@@ -119,7 +119,8 @@ struct pd_options {
     double connect_timeout; /* seconds */
     /* [job] */
     char *job_name;
-    char *job_dispatch_package, *job_workspace, *outputs, *trainer_command, *pserver_command;
+    char *job_dispatch_package, *job_workspace, *outputs, *profile_file, *trainer_command,
+        *pserver_command;
     char *on_end;
     double on_end_timeout;
     double attach_lease, detach_lease, silence_timeout; /* seconds */

@@ -478,6 +478,19 @@ static int take_args(struct pd_options *o, unsigned who, int argc, char **argv,
         int row = find(NULL, name, who);
         if (row < 0)
             return unknown_word(name, who, extra, err);
+        char file[70];
+        int64_t on;
+        pd_fmt(file, sizeof file, "%s_file", t[row].name);
+        if (value && t[row].type == PD_BOOL && parse_bool(value, &on) &&
+            find(NULL, file, who) >= 0) {
+            /* --profile=FILE: --profile --profile_file=FILE */
+            const struct pd_option *of = &t[find(NULL, file, who)];
+            rc = pd_options_set(o, who, of->section, of->name, value, PD_FROM_ARGV, where, NULL,
+                                err);
+            if (rc)
+                return rc;
+            value = "1";
+        }
         if (!value && t[row].type == PD_BOOL)
             value = next && (!strcmp(next, "0") || !strcmp(next, "1")) ? argv[++i] : "1";
         else if (!value && !next)

@@ -59,6 +59,70 @@ t = json.load(open(sys.argv[1]))
 n = Counter((e["pid"], e["tid"]) for e in t["traceEvents"] if e["ph"] == "X")
 assert t["otherData"]["dropped_spans"] > 0 and max(n.values()) == 32768, (t["otherData"], n)' output/latest/profile.json || die "dropped spans"
 
+# --- a file of the user's choice; it is checked before the job starts
+expect 0 "$ctl" run --conf=conf.ini --profile=chosen.json
+has "trace: chosen.json, "
+[ ! -e output/latest/profile.json ] || die "two traces"
+PYTHONDONTWRITEBYTECODE=1 "$TOP/tests/support/trace.py" chosen.json "$(readlink -f output/latest)" || die "chosen.json: see above"
+expect 2 "$ctl" run --conf=conf.ini --profile=nowhere/trace.json
+has "the trace cannot be written to nowhere/trace.json"
+before=$(readlink output/latest)
+
+# --- a job that is stopped: what its processes did until then. The newest outputs stay those before.
+stopped_trace() { # stopped_trace FOLDER PROCESSES
+    [ -s "$1/profile.json" ] && [ ! -e "$1/profile" ] || die "no trace, or parts are left: $(ls -a "$1")"
+    /usr/bin/python3 - "$1/profile.json" "$2" <<'END' || die "$1/profile.json: see above"
+import json, sys
+t = json.load(open(sys.argv[1]))
+names, spans = {}, {}
+for e in t["traceEvents"]:
+    if e["name"] == "process_name":
+        names[e["pid"]] = e["args"]["name"].split(" on ")[0]
+    elif e["ph"] == "X":
+        spans.setdefault(e["pid"], set()).add(e["name"])
+        assert 0 <= e["ts"] < 600e6 and 0 <= e["dur"] < 600e6, e
+have = sorted(names.values())
+assert have == sys.argv[2].split(","), have
+for pid, who in names.items():
+    assert ("forward" if who.startswith("trainer") else "apply") in spans[pid], (who, spans.get(pid))
+assert all(c["error_us"] < 1e6 for c in t["otherData"]["clocks"]) and len(t["otherData"]["clocks"]) == 2, t["otherData"]
+END
+}
+four="pserver 0,pserver 1,trainer 0,trainer 1"
+rm -f seen
+start stopped "$ctl" run --conf=conf.ini --profile --num_passes=1000000 --name=stopped
+wait_for 120 "it trains" grep -q "^.*Pass 3.* done" stopped.log
+kill -INT "$PID"
+wait "$PID"
+[ $? = 130 ] || die "stopped: $(cat stopped.log)"
+grep -q "trace: output/JOB.*/profile.json, .* spans of 4 processes" stopped.log || die "$(cat stopped.log)"
+id=$(sed -n 's#.*trace: output/\(JOB[^/]*\)/.*#\1#p' stopped.log)
+stopped_trace "output/$id" "$four"
+[ "$(readlink output/latest)" = "$before" ] || die "latest points at a job without outputs"
+[ ! -e "output/.$id.part" ] || die "parts of a fetch are left"
+
+# --- a job that fails: a trainer is killed, and has no spans
+start failed "$ctl" run --conf=conf.ini --profile --num_passes=1000000 --name=failed
+wait_for 120 "it trains" grep -q "^.*Pass 3.* done" failed.log
+"$ctl" status --conf=conf.ini --json >status
+kill -KILL "$(/usr/bin/python3 -c 'import json; print([p["pid"] for n in json.load(open("status"))["nodes"] for p in n["processes"] if (p["role"], p["rank"]) == ("trainer", 1)][0])')"
+wait "$PID"
+[ $? = 1 ] || die "failed: $(cat failed.log)"
+id=$(sed -n 's#.*trace: output/\(JOB[^/]*\)/.*#\1#p' failed.log)
+stopped_trace "output/$id" "pserver 0,pserver 1,trainer 0"
+
+# --- a job that nobody follows: fetch makes the trace
+expect 0 "$ctl" run --conf=conf.ini --profile --detach --num_passes=4
+id=$(tail -1 <<<"$OUT")
+over() { "$ctl" ps --conf=conf.ini >ps.out && ! grep -q "$id.* running" ps.out; }
+wait_for 120 "the end of $id" over
+expect 0 "$ctl" fetch --conf=conf.ini "$id"
+has "trace: output/$id/profile.json, "
+stopped_trace "output/$id" "$four"
+expect 0 "$ctl" fetch --conf=conf.ini --log --to=elsewhere --profile-file=again.json "$id"
+has "trace: again.json, "
+[ -s again.json ] && [ ! -e elsewhere/profile ] || die "no second trace: $(ls elsewhere)"
+
 # --- over ssh
 if [ -x /usr/sbin/sshd ]; then
     ssh_hosts 2
