@@ -184,8 +184,9 @@ $(UNIT): %: %.o $(B)/tests/support/c/alloc_fails.o $(B)/liblauncher.a $(B)/libwo
 $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 # Jobs on a simulated clock and network: the calls of tests/sim/wraps end there.
 SIM_OBJS := $(patsubst %.c,$(B)/%.o,$(wildcard tests/sim/*.c))
-$(B)/tests/unit/agent/test_agent_sim: $(SIM_OBJS) | tests/sim/wraps
-$(B)/tests/unit/agent/test_agent_sim: LDFLAGS_ALL += -Wl,@tests/sim/wraps
+SIM_TESTS := $(addprefix $(B)/tests/unit/agent/,test_agent_sim test_agent_sim_claims)
+$(SIM_TESTS): $(SIM_OBJS) | tests/sim/wraps
+$(SIM_TESTS): LDFLAGS_ALL += -Wl,@tests/sim/wraps
 # Claims of a job, on a clock of the test.
 $(B)/tests/unit/launcher/test_launch_claims: LDFLAGS_ALL += -Wl,--wrap=clock_gettime,--wrap=view_printf
 $(B)/tests/unit/train/test_train_allocs: LDFLAGS_ALL += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
@@ -250,8 +251,9 @@ FAULTS ?= 1000
 soak: packages-test
 	@$(MAKE) --no-print-directory all
 	@tests/soak/soak.py
-	@$(MAKE) --no-print-directory DEV=1 build/dev/tests/unit/agent/test_agent_sim
+	@$(MAKE) --no-print-directory DEV=1 build/dev/tests/unit/agent/test_agent_sim build/dev/tests/unit/agent/test_agent_sim_claims
 	@build/dev/tests/unit/agent/test_agent_sim --count=100000
+	@build/dev/tests/unit/agent/test_agent_sim_claims --count=100000
 	@$(MAKE) --no-print-directory SANITIZE=address,undefined unit
 	@tests/faults/unit_allocs --seed=$(FAULTS_SEED) --report=build/unit-allocs-$(FAULTS_SEED).jsonl
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl

@@ -9,7 +9,8 @@
  *     sim_proc.c   processes of nodes: fork, signals, waitpid, readiness
  *     sim_host.c   files, addresses and the terminal of a machine
  *     sim_faults.c the table of faults
- *     test_agent_sim.c  one schedule per seed, and the invariants
+ *     sim_run.c    one schedule per seed
+ *     test_agent_sim.c, test_agent_sim_claims.c  the invariants
  *
  * The linker replaces the calls that leave the product (tests/sim/wraps: --wrap), so the product's
  * code is not changed for the simulation. A seed decides every delay, loss, order and crash: the
@@ -22,7 +23,8 @@
 enum {
     SIM_NODES = 5,
     SIM_LAUNCHER = SIM_NODES, /* the index of paddlectl's machine */
-    SIM_MACHINES = SIM_NODES + 1,
+    SIM_ONLOOKERS = 2,        /* of `paddlectl attach`: the machines behind that one */
+    SIM_MACHINES = SIM_LAUNCHER + 1 + SIM_ONLOOKERS,
     SIM_ROLES = 2, /* as enum role: pserver, trainer */
     SIM_PASSES = 20000,
     SIM_PIDS = 3000,
@@ -82,6 +84,10 @@ struct sim {
     int trace;
     struct actor *here; /* whose code runs */
     struct actor *actors, *launcher;
+    struct job *jobs[SIM_MACHINES]; /* of each paddlectl */
+    /* when a ping was sent that a node answered last as that paddlectl's; ms */
+    uint64_t ours_ms[SIM_MACHINES][SIM_NODES];
+    void (*on_pinged)(void); /* a paddlectl has taken an answer; may be NULL */
     struct machine m[SIM_MACHINES];
     struct sim_plan plan;
     /* the network between two machines, by [from][to] */
@@ -127,6 +133,21 @@ void sim_loop_reset(void);
 void sim_trace(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* An invariant is violated: prints it with the command that repeats the schedule, and exits. */
 void sim_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* --- sim_run.c --- */
+
+struct pd_options;
+struct sim_test {
+    void (*run)(void);  /* one schedule: S.seed */
+    uint64_t schedules; /* without other wishes */
+    const int *count;   /* what must have happened in some of many schedules */
+    const char *what;
+};
+int sim_main(int argc, char **argv, const struct sim_test *test);
+void sim_describe(struct pd_options *o); /* the job of S.plan */
+void sim_run_job(void);                  /* paddlectl run, to its end */
+void sim_run_rest(void);
+void sim_check_processes(void);
 
 /* --- sim_terminal.c --- */
 

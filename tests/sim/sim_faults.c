@@ -42,9 +42,9 @@ static void plan_job(struct sim_plan *p) {
 }
 
 static void plan_network(void) {
-    for (int i = 0; i < SIM_MACHINES; i++) {
+    for (int i = 0; i <= SIM_LAUNCHER; i++) {
         S.m[i].clock_us = (int64_t)sim_below(4000000) - 2000000;
-        for (int k = 0; k < SIM_MACHINES; k++)
+        for (int k = 0; k <= SIM_LAUNCHER; k++)
             S.delay_ns[i][k] = i == k ? 20000 : sim_between(50, 20000) * 1000;
     }
     S.loss = sim_chance(30) ? (int)sim_below(80) : 0;
@@ -263,7 +263,7 @@ static void reset_launcher(void) {
     sim_net_reset_one(SIM_LAUNCHER, node);
 }
 static void slow_down(void) {
-    const int a = (int)sim_below(SIM_MACHINES), b = any_node();
+    const int a = (int)sim_below(SIM_LAUNCHER + 1), b = any_node();
     const uint64_t ms = a_while();
     sim_cause(a, -1, a);
     sim_cause(b, -1, b);
@@ -293,7 +293,7 @@ static void stop_paddlectl(void) {
     stop_actor(S.launcher);
 }
 static void jump_clock(void) {
-    S.m[sim_below(SIM_MACHINES)].clock_us += (int64_t)sim_below(20000000) - 10000000;
+    S.m[sim_below(SIM_LAUNCHER + 1)].clock_us += (int64_t)sim_below(20000000) - 10000000;
 }
 static void no_exec(void) {
     const int node = any_node();

@@ -51,6 +51,27 @@ void sim_spawn_agent(int machine, const char *job, unsigned lease_ms) {
     sim_after_once(b->a, 0, on_birth, b);
 }
 
+/* --- paddlectl --- */
+
+void __real_job_owner_begin(struct job *j);
+void __wrap_job_owner_begin(struct job *j);
+void __wrap_job_owner_begin(struct job *j) {
+    __real_job_owner_begin(j);
+    snprintf(j->c.env.holder, sizeof j->c.env.holder, "host-%d (process 1)", S.here->machine);
+    S.jobs[S.here->machine] = j;
+}
+
+void __real_job_pinged(struct job_node *n, const json_t *body);
+void __wrap_job_pinged(struct job_node *n, const json_t *body);
+void __wrap_job_pinged(struct job_node *n, const json_t *body) {
+    if (json_is_true(json_object_get(body, "owner")) && n->id >= 0 && n->id < SIM_NODES)
+        S.ours_ms[S.here->machine][n->id] =
+            (uint64_t)json_integer_value(json_object_get(body, "sent_ns")) / MS;
+    __real_job_pinged(n, body);
+    if (S.on_pinged)
+        S.on_pinged();
+}
+
 /* --- the election of a head (src/agent/head/election.h) --- */
 
 enum { TURN_MS = 150 }; /* a head asks so often whether it may act */
@@ -104,8 +125,8 @@ void sim_kill_actor(struct actor *a, int power) {
     a->dead = 1;
     a->stopped = 0;
     sim_net_kill(a, power);
-    if (a == S.launcher) {
-        S.launcher_dead = 1;
+    if (a->machine >= SIM_LAUNCHER) {
+        S.launcher_dead |= a == S.launcher;
         sim_signal(a, SIGTERM);
         return;
     }

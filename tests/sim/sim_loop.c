@@ -67,8 +67,8 @@ void sim_fail(const char *fmt, ...) {
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fprintf(stderr, "\n  it happens again with: test_agent_sim --seed=%llu --trace\n",
-            (unsigned long long)S.seed);
+    fprintf(stderr, "\n  it happens again with: %s --seed=%llu --trace\n",
+            program_invocation_short_name, (unsigned long long)S.seed);
     _exit(1);
 }
 

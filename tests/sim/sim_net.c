@@ -524,7 +524,7 @@ void sim_net_kill(struct actor *a, int power) {
         for (int i = 0; i < 2; i++)
             if (s->end[i].a == a && (s->end[i].conn || s->end[i].t)) {
                 sim_shut(s, i, power);
-                if (a == S.launcher && power)
+                if (a->machine >= SIM_LAUNCHER && power)
                     sim_after(NULL, 100000 * MS, on_sshd, s);
                 if (s->end[i].conn)
                     close_conn(s->end[i].conn, PD_ECLOSED, "killed");

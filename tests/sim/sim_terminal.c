@@ -34,6 +34,10 @@ void sim_check_lines(void) {
 }
 
 static void show(const char *s, size_t n) {
+    if (S.here && S.here->machine > SIM_LAUNCHER) {
+        sim_trace("> %.*s", (int)n, s);
+        return;
+    }
     if (S.text_n + n + 1 > S.text_cap)
         S.text = realloc(S.text, S.text_cap = 2 * (S.text_n + n + 1));
     memcpy(S.text + S.text_n, s, n);
@@ -52,7 +56,7 @@ static void show(const char *s, size_t n) {
 ssize_t __real_write(int fd, const void *p, size_t n);
 ssize_t __wrap_write(int fd, const void *p, size_t n);
 ssize_t __wrap_write(int fd, const void *p, size_t n) {
-    if ((fd == 1 || fd == 2) && S.here == S.launcher)
+    if ((fd == 1 || fd == 2) && S.here && S.here->machine >= SIM_LAUNCHER)
         show(p, n);
     else if (fd < FAKE_FD)
         return __real_write(fd, p, n);

@@ -39,11 +39,11 @@ static void no_agent(struct sim_stream *s);
 
 static void on_login(void *arg) {
     struct sim_stream *s = arg;
-    const int to = s->end[1].machine;
+    const int from = s->end[0].machine, to = s->end[1].machine;
     struct machine *m = &S.m[to];
     if (!s->end[0].t || s->end[0].shut)
         return;
-    if (!sim_reaches(SIM_LAUNCHER, to) || !sim_reaches(to, SIM_LAUNCHER)) {
+    if (!sim_reaches(from, to) || !sim_reaches(to, from)) {
         if (S.now >= s->deadline)
             sim_close_transport(s->end[0].t, PD_EHOST, "connecting timed out");
         else
@@ -67,12 +67,14 @@ int __wrap_transport_local(struct transport **out, uv_loop_t *loop, char *const 
 int __wrap_transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
                            const struct transport_events *ev, void *arg, struct pd_err *err) {
     struct sim_transport *t = calloc(1, sizeof *t);
+    const struct actor *own = loop->data;
+    const int from = own->machine;
     int node = 0;
     struct sim_stream *s = NULL;
     (void)err;
     for (char *const *a = argv; *a; a++) {
         if (sscanf(*a, "--root=/sim/%d", &node) == 1)
-            s = sim_new_stream(SIM_LAUNCHER, node);
+            s = sim_new_stream(from, node);
         if (s) {
             sscanf(*a, "--job=%63s", s->job);
             sscanf(*a, "--lease=%u", &s->lease_ms);
@@ -89,7 +91,7 @@ int __wrap_transport_local(struct transport **out, uv_loop_t *loop, char *const 
     s->end[0].t = t;
     s->deadline = S.now + SSH_CONNECT_MS * MS;
     sim_alive(t->a, 1);
-    sim_after(NULL, sim_travel(SIM_LAUNCHER, node) * 3 + sim_below(60 * MS), on_login, s);
+    sim_after(NULL, sim_travel(from, node) * 3 + sim_below(60 * MS), on_login, s);
     *out = &t->t;
     return 0;
 }
