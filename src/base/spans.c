@@ -72,8 +72,6 @@ void pd_span_add(const char *name, uint64_t began_ns, uint64_t ended_ns) {
     atomic_store_explicit(&r->n, n + 1, memory_order_release);
 }
 
-void pd_spans_close(struct pd_spans *s) { atomic_store(&s->closed, 1); }
-
 /* --- the file --- */
 
 /* The spans of a ring that are written: those before `n`, at most PD_SPANS_MAX. A thread that still
@@ -109,7 +107,7 @@ int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_o
     char new[PATH_MAX];
     if (pd_fmt(new, sizeof new, "%s.new", path))
         return pd_fail(err, PD_EIO, "%s: the path is too long", path);
-    pd_spans_close(s);
+    atomic_store(&s->closed, 1);
     for (struct pd_span_ring *r = atomic_load(&s->first); r; r = r->next) {
         const uint64_t first = first_ns(r);
         begin = first < begin ? first : begin;

@@ -31,10 +31,8 @@ struct pd_spans_of {
     const char *role; /* "trainer", "pserver" */
     int64_t rank, node;
 };
-/* From now on nothing is recorded. */
-void pd_spans_close(struct pd_spans *s);
-/* Closes, and writes the spans, also of threads that have not ended; the clock is CLOCK_MONOTONIC,
- * in ns:
+/* Writes the spans, also of threads that have not ended; from then on nothing is recorded. The
+ * clock is CLOCK_MONOTONIC, in ns:
  *
  *     {"version":1,"role":"trainer","rank":0,"node":1,"begin_ns":...,"busy":0}
  *     {"thread":"ps_dense0","kept":2,"dropped":0}      ["PS_PUSH",BEGIN,DURATION] each on a line
