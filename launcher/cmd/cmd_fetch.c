@@ -331,6 +331,17 @@ static int fetch_from(struct ask_all *g, const struct pd_options *o, struct fetc
     return report(g, f, renamed) || is_incomplete(f);
 }
 
+/* Several folders may share their hosts. Without JOB the newest job that was started in this one is
+ * meant: its record is here. NULL: there is none. */
+static const char *newest_here(const struct found *f, const struct pd_options *o) {
+    char path[PATH_MAX];
+    for (size_t i = 0; i < f->n; i++)
+        if (!pd_fmt(path, sizeof path, "%s/%s/run.json", o->outputs, f->v[i].id) &&
+            !access(path, F_OK))
+            return f->v[i].id;
+    return NULL;
+}
+
 static int fetch(void *arg, const struct pd_options *o, const char *want, struct pd_err *err) {
     struct fetch_cmd *f = arg;
     struct client_env c;
@@ -343,7 +354,7 @@ static int fetch(void *arg, const struct pd_options *o, const char *want, struct
     if (!rc)
         rc = find_jobs(&g, 0, &found, err);
     if (!rc)
-        rc = find_choose(&found, want, FIND_NEWEST, &f->job, err);
+        rc = find_choose(&found, want ? want : newest_here(&found, o), FIND_NEWEST, &f->job, err);
     if (!rc)
         status = fetch_from(&g, o, f, err);
     for (size_t i = 0; g.nodes && i < c.hosts.n; i++)
@@ -386,8 +397,8 @@ int cmd_fetch(int argc, char **argv) {
     const struct cmd_line line = {
         .usage = "paddlectl fetch [options] [JOB]\n"
                  "Copies the outputs of a job to output/<job id>, from any machine, also while the "
-                 "job runs and after it failed or was stopped. Without JOB: the only running job, "
-                 "else the newest job.",
+                 "job runs and after it failed or was stopped. Without JOB: the newest job with a "
+                 "record in output, else the only running job, else the newest job.",
         .about = "Only what an earlier fetch has not copied yet travels, also after an interrupted "
                  "one. Its files are replaced, all "
                  "other files stay. output/latest then points at this job. Of a job with "

@@ -353,8 +353,9 @@ int cmd_logs(int argc, char **argv) {
         .usage =
             "paddlectl logs [options] [JOB]\n"
             "Shows the logs of a running or ended job, from any machine. The lines of all nodes "
-            "are merged by the time at which the agents received them. JOB is the beginning or the "
-            "end of a job's id. Without JOB: the only running job, else the newest job.",
+            "are merged by the time at which the agents received them. JOB is the beginning or end "
+            "of "
+            "an id, or the name of a job. Without JOB: the only running job, else the newest job.",
         .examples =
             "paddlectl logs -f\tfollow the newest job\n"
             "paddlectl logs --role=trainer --since=10m --grep='nan|inf'\tsearches for problems\n"

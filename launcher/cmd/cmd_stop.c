@@ -93,8 +93,9 @@ int cmd_stop(int argc, char **argv) {
     const struct cmd_line line = {
         .usage =
             "paddlectl stop [options] [JOB]\n"
-            "Ends the processes of a job on all hosts of conf.ini. JOB is the beginning or the end "
-            "of a job's id, or 'latest' for the newest job. Without JOB: the only running job.",
+            "Ends the processes of a job on all hosts of conf.ini. JOB is the beginning or end "
+            "of an id, the name of a job, or 'latest' for the newest job. Without JOB: the only "
+            "running job.",
         .examples = "paddlectl stop\tends the only running job\n"
                     "paddlectl stop --save latest\tends the newest job after saving its model\n",
         .extra = extra,

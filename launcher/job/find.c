@@ -200,12 +200,29 @@ static int matches(const struct found_job *j, const char *want) {
            (pd_starts_with(j->id, "JOB") && pd_starts_with(j->id + 3, want));
 }
 
-static int fail_ambiguous(const struct found *f, const char *want, size_t n, const char *what,
-                          struct pd_err *err) {
+static int has_name(const struct found_job *j, const char *want) { return !strcmp(j->name, want); }
+
+/* How many jobs have this name; *best: the newest, or the newest that runs. */
+static size_t n_named(const struct found *f, const char *want, const struct found_job **best) {
+    size_t n = 0, n_running = 0;
+    for (size_t i = 0; i < f->n; i++) {
+        if (!has_name(&f->v[i], want))
+            continue;
+        if (!n++ || (f->v[i].n_running && !n_running))
+            *best = &f->v[i];
+        n_running += f->v[i].n_running > 0;
+    }
+    return n_running ? n_running : n > 0;
+}
+
+static int fail_ambiguous(const struct found *f, const char *want, int is_name, size_t n,
+                          const char *what, struct pd_err *err) {
     char names[NAMED_MAX * 66 + 8] = "";
     size_t shown = 0;
     for (size_t i = 0; i < f->n; i++) {
-        if (want ? !matches(&f->v[i], want) : !f->v[i].n_running)
+        if (!f->v[i].n_running && (!want || is_name))
+            continue;
+        if (want && !(is_name ? has_name : matches)(&f->v[i], want))
             continue;
         const size_t at = strlen(names);
         pd_fmt(names + at, sizeof names - at, " %s", ++shown > NAMED_MAX ? "..." : f->v[i].id);
@@ -232,19 +249,24 @@ int find_choose(const struct found *f, const char *want, enum find_which which,
         *job = f->v;
         return 0;
     }
-    n = 0;
-    for (size_t i = 0; i < f->n; i++) {
-        if (want && !strcmp(f->v[i].id, want)) {
+    for (size_t i = 0; want && i < f->n; i++)
+        if (!strcmp(f->v[i].id, want)) {
             *job = &f->v[i];
             return 0;
         }
+    if (want && (n = n_named(f, want, job)) == 1)
+        return 0;
+    if (want && n > 1)
+        return fail_ambiguous(f, want, 1, n, "jobs that run", err);
+    n = 0;
+    for (size_t i = 0; i < f->n; i++) {
         if (want ? !matches(&f->v[i], want) : !f->v[i].n_running)
             continue;
         found = &f->v[i];
         n++;
     }
     if (n > 1)
-        return fail_ambiguous(f, want, n, want ? "jobs" : "jobs are running", err);
+        return fail_ambiguous(f, want, 0, n, want ? "jobs" : "jobs are running", err);
     if (!n)
         return want
                    ? pd_fail(err, PD_ENOENT,

@@ -48,7 +48,8 @@ void find_release(struct found *f);
 enum find_which { FIND_RUNNING, FIND_NEWEST };
 
 /* The job that `want` names: an id, a unique beginning (with or without JOB) or end of an id,
- * "latest", or NULL (see find_which). PD_EUSAGE: several jobs match; the message lists them.
+ * "latest", the name that --name gave (of several jobs the one that runs, else the newest), or NULL
+ * (see find_which). PD_EUSAGE: several jobs match; the message lists them.
  * PD_ENOENT: no job matches. */
 int find_choose(const struct found *f, const char *want, enum find_which which,
                 const struct found_job **job, struct pd_err *err);

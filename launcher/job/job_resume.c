@@ -306,9 +306,16 @@ static int may_be_ours(const struct pd_options *o) {
            o->origin[i].level > PD_FROM_TRAIN_INI && !*o->trainer_command && !*o->pserver_command;
 }
 
+/* "e439" or "e439/pass-00003": the end of an id, as other commands take it. */
+static int is_end_of_id(const char *value) {
+    const size_t n = strspn(value, "0123456789abcdef");
+    return n == 4 && (!value[n] || value[n] == '/');
+}
+
 /* A folder here may have a name that begins with JOB. */
 static int names_job(const char *value) {
-    return pd_starts_with(value, "JOB") && (is_whole_id(value) || !is_folder(value));
+    return is_whole_id(value) ||
+           ((pd_starts_with(value, "JOB") || is_end_of_id(value)) && !is_folder(value));
 }
 
 /* Without a word to the hosts: what an earlier fetch has copied to this machine says. */

@@ -103,3 +103,18 @@ mv gone "node0/$job"
 # --- progress on terminals
 head -c 40000000 /dev/urandom >"node1/$job/output/pass-00003/big"
 /usr/bin/python3 "$TOP/tests/support/fetch_screen.py" "$ctl" "$job" || die "the screens"
+
+# --- another folder with the same hosts and root_dir: without JOB its own newest job is fetched
+rm "node1/$job/output/pass-00003/big"
+expect 0 "$ctl" run --conf=conf.ini
+job=$(readlink output/latest)
+mkdir other
+(cd other && cp -R ../ws . && cp ../conf.ini .) || die cp
+(cd other && expect 0 "$ctl" run --conf=conf.ini --num_passes=1 --name=six) || exit 1
+expect 0 "$ctl" fetch --conf=conf.ini
+has "$job (done): fetched "
+[ "$(readlink output/latest)" = "$job" ] || die "another folder's job: $OUT"
+expect 0 "$ctl" fetch --conf=conf.ini --to=named six
+has "$(readlink other/output/latest) (done): fetched "
+expect 0 "$ctl" status --conf=conf.ini six
+has "$(readlink other/output/latest)"

@@ -78,6 +78,38 @@ static void test_two_run(void **state) {
     assert_string_equal(err.msg, "2 jobs are running, name one of them: JOB2-a JOB1-b");
 }
 
+static void test_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *want;
+        int runs[4]; /* which of the jobs run */
+        int code, index;
+    } cases[] = {
+        {"the newest of its name", "six", {0}, 0, 1},
+        {"the one that runs", "six", {0, 0, 1, 0}, 0, 2},
+        {"two of the name run", "six", {0, 1, 1, 0}, PD_EUSAGE, 0},
+        {"a name that is the end of another job's id", "0-c", {0}, 0, 3},
+        {"an id before a name", "JOB1-b", {0}, 0, 1},
+        {"no such name", "seven", {0}, PD_ENOENT, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct found_job v[] = {{.id = "JOB3-0-c", .name = "JOB1-b"},
+                                {.id = "JOB1-b", .name = "six"},
+                                {.id = "JOB0-c", .name = "six"},
+                                {.id = "JOB0-d", .name = "0-c"}};
+        struct found f = {.v = v, .n = 4};
+        const struct found_job *job = NULL;
+        struct pd_err err = {0};
+        for (int k = 0; k < 4; k++)
+            v[k].n_running = cases[i].runs[k];
+        const int rc = find_choose(&f, cases[i].want, FIND_RUNNING, &job, &err);
+        if (rc != cases[i].code || (!rc && job != &v[cases[i].index]))
+            fail_msg("%s: %d '%s'", cases[i].name, rc, err.msg);
+        if (rc == PD_EUSAGE)
+            assert_string_equal(err.msg, "'six' matches 2 jobs that run: JOB1-b JOB0-c");
+    }
+}
+
 /* `paddlectl fetch` creates a folder with the id as its name: a malicious host must not choose the
  * place of that folder. */
 static void test_ids_that_lead_elsewhere(void **state) {
@@ -144,9 +176,11 @@ static void test_head_of_three(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choose), cmocka_unit_test(test_unreachable),
-        cmocka_unit_test(test_two_run), cmocka_unit_test(test_ids_that_lead_elsewhere),
-        cmocka_unit_test(test_head_of_three)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choose),
+                                       cmocka_unit_test(test_unreachable),
+                                       cmocka_unit_test(test_two_run),
+                                       cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_ids_that_lead_elsewhere),
+                                       cmocka_unit_test(test_head_of_three)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
