@@ -148,6 +148,19 @@ static json_t *find_event(char *text, size_t n, const char *ev) {
     return NULL;
 }
 
+/* The last progress event, with the values of the last test: a test after the last batch has no
+ * progress event behind it. */
+static json_t *find_progress(char *text, size_t n) {
+    json_t *o = find_event(text, n, "progress"), *test = o ? find_event(text, n, "test") : NULL;
+    json_t *metrics = json_object_get(o, "metrics"), *value;
+    const char *name;
+    json_object_foreach (json_object_get(test, "metrics"), name, value)
+        if (pd_starts_with(name, "test."))
+            json_object_set(metrics, name, value);
+    json_decref(test);
+    return o;
+}
+
 /* The last progress event in the file of a job that runs or is over; NULL: none. */
 static json_t *last_progress(const struct node_paths *p) {
     char path[PATH_MAX], name[64], text[EVENTS_BYTES];
@@ -159,7 +172,7 @@ static json_t *last_progress(const struct node_paths *p) {
           at = size > EVENTS_BYTES ? size - EVENTS_BYTES : 0;
     ssize_t n = size > 0 ? pread(fd, text, sizeof text, at) : 0;
     pd_close(fd);
-    return n > 0 ? find_event(text, (size_t)n, "progress") : NULL;
+    return n > 0 ? find_progress(text, (size_t)n) : NULL;
 }
 
 json_t *status_brief(const struct node_paths *p, int progress) {
@@ -239,7 +252,7 @@ json_t *status_full(const struct agent_core *core, struct status_now *now) {
         .clients = now->clients,
         .processes = processes(json_object_get(s, "processes"), core->mode == AGENT_OVER),
         .streams = streams(now->logs),
-        .progress = find_event(events, n, "progress"),
+        .progress = find_progress(events, n),
         .serving = find_event(events, n, "serving"),
         .lost = now->lost,
     };

@@ -29,6 +29,21 @@ has "paddlectl | done in "
 has "test after pass 4/4: cost "
 has "paddlectl | model: output/$job/pass-00003 (pass 4)
 paddlectl | next: paddlectl infer --model=output/$job/pass-00003 --data=FILE"
+# status and ps show the values of the last test, behind which no progress comes
+"$ctl" status --conf=conf.ini --json "$job" >status.json || die "status"
+value=$(/usr/bin/python3 - node0/"$job"/log/events status.json <<'END'
+import json, sys
+events = [json.loads(line) for line in open(sys.argv[1])]
+test = [e for e in events if e["ev"] == "test"][-1]
+assert events.index(test) > max(i for i, e in enumerate(events) if e["ev"] == "progress"), events[-3:]
+shown = json.load(open(sys.argv[2]))["progress"]["metrics"]["test.err"]
+before = [e for e in events if e["ev"] == "test"][-2]["metrics"]["test.err"]
+assert shown == test["metrics"]["test.err"] != before, (shown, test, before)
+print("%.5g" % shown)
+END
+) || die "status shows an older test"
+expect 0 "$ctl" ps --conf=conf.ini
+has "test.err $value"
 # the next command is one that works
 expect 0 "$ctl" infer --model="output/$job/pass-00003" --data='ws/test/part-00000' --workspace=ws
 
