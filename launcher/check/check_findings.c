@@ -42,6 +42,8 @@ static int has(const json_t *o, const char *name) { return json_object_get(o, na
 static const struct {
     const char *part, *hint;
 } hints[] = {
+    {"HOST KEY CHANGED", ""}, /* the message itself has the hint */
+    {"is revoked", ""},
     {"cannot resolve the name",
      "is it spelled right? [host NAME] address = 10.0.0.7 tells its address"},
     {"Connection refused", "is sshd running there, on that port?"},
@@ -49,8 +51,6 @@ static const struct {
      "is the machine on, and in this network? [ssh] proxy_jump goes through another host"},
     {"while connecting",
      "is the machine on? does a firewall drop port 22? [ssh] connect_timeout is the limit"},
-    {"HOST KEY CHANGED", ""}, /* the message itself has the hint */
-    {"is revoked", ""},
     {"is not in",
      "ssh-keyscan, compare the key, add it to known_hosts; or host_key_policy = accept-new"},
     {"authentication failed",

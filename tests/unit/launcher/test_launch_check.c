@@ -138,6 +138,9 @@ static void test_errors(void **state) {
     static const struct {
         const char *msg, *hint;
     } rows[] = {
+        {"known_hosts:1: HOST KEY CHANGED: a now shows ed25519 X; someone may be listening in. "
+         "Connection refused.",
+         ""},
         {"cannot connect to port 22: Connection refused", "sshd"},
         {"the host key of node3 (ssh-ed25519 SHA256:x) is not in ~/.ssh/known_hosts",
          "host_key_policy = accept-new"},
