@@ -37,17 +37,6 @@ static void ask_clock(struct ask_all_node *n);
 
 /* --- a job with profile = 1 that no paddlectl has followed to its end --- */
 
-static int take_ping(struct ask_all_node *n, json_t *body, struct pd_err *err) {
-    struct fetch_cmd *f = n->g->arg;
-    struct fetch_clock *c = &f->clocks[n->id];
-    struct ag_ping_answer a;
-    (void)err;
-    if (!wire_get(&wire_ag_ping_answer, &a, body, NULL))
-        outputs_clock_ping(&c->clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns());
-    ask_clock(n);
-    return 0;
-}
-
 static void after_outputs(struct ask_all_node *n) {
     struct fetch_cmd *f = n->g->arg;
     if (f->logs)
@@ -57,6 +46,26 @@ static void after_outputs(struct ask_all_node *n) {
 }
 
 /* The clock of a node whose outputs have spans. */
+/* An agent that does not answer in time has no clock; its files are fetched nevertheless. */
+static int on_ping(struct link *l, const struct wire_frame *frame, json_t *body,
+                   const struct pd_err *err, void *arg) {
+    struct ask_all_node *n = arg;
+    struct fetch_cmd *f = n->g->arg;
+    struct ag_ping_answer a;
+    (void)l;
+    (void)frame;
+    if (err && (err->code == PD_ECLOSED || err->code == PD_ECANCELED)) {
+        ask_all_fail(n, err);
+    } else if (err) {
+        after_outputs(n);
+    } else {
+        if (!wire_get(&wire_ag_ping_answer, &a, body, NULL))
+            outputs_clock_ping(&f->clocks[n->id].clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns());
+        ask_clock(n);
+    }
+    return 1;
+}
+
 static void ask_clock(struct ask_all_node *n) {
     struct fetch_cmd *f = n->g->arg;
     char dir[PATH_MAX];
@@ -64,11 +73,12 @@ static void ask_clock(struct ask_all_node *n) {
         pd_fmt(dir, sizeof dir, "%s/node-%d", f->out.try, f->job->host[n->id].node) ||
         !outputs_profile_has_parts(dir))
         after_outputs(n);
-    else
-        ask_all_request(n, WIRE_AG_PING,
-                        wire_put(&wire_ag_ping,
-                                 &(struct ag_ping){.owner = "", .sent_ns = (int64_t)pd_mono_ns()}),
-                        PING_MS, "asking for its clock", take_ping);
+    else if (link_request(
+                 n->link, WIRE_AG_PING,
+                 wire_put(&wire_ag_ping,
+                          &(struct ag_ping){.owner = "", .sent_ns = (int64_t)pd_mono_ns()}),
+                 NULL, 0, PING_MS, "asking for its clock", on_ping, n))
+        after_outputs(n);
 }
 
 static void write_trace(const struct ask_all *g, const struct fetch_cmd *f, int n_nodes,

@@ -97,19 +97,20 @@ static void on_lost(struct link *l, const struct pd_err *why, void *arg) {
 
 static void on_close(struct link *l, const struct pd_err *why, void *arg) {
     struct ask_all_node *n = arg;
+    const int is_lost = !n->over;
     (void)l;
-    if (n->g->on_closed)
-        n->g->on_closed(n);
-    n->link = NULL;
-    n->kept = 0;
-    if (!n->over) {
+    if (is_lost) {
         n->over = 1;
         n->err = *why;
         if (!why->code)
             pd_fail(&n->err, PD_ECANCELED, "interrupted");
-        if (n->g->on_gone)
-            n->g->on_gone(n, 0, &n->err);
     }
+    if (n->g->on_closed)
+        n->g->on_closed(n);
+    n->link = NULL;
+    n->kept = 0;
+    if (is_lost && n->g->on_gone)
+        n->g->on_gone(n, 0, &n->err);
     maybe_end(n->g);
 }
 

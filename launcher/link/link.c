@@ -451,10 +451,12 @@ void link_close(struct link *l) {
     l->phase = PHASE_CLOSED;
     uv_timer_stop(&l->timer);
     link_leave_seeding(l);
-    if (l->t)
+    if (l->t) {
         transport_close(l->t);
-    else
-        uv_timer_start(&l->timer, on_timer, 0, 0);
+        return;
+    }
+    link_started(l); /* it may wait for its turn */
+    uv_timer_start(&l->timer, on_timer, 0, 0);
 }
 
 static void on_bye_time(uv_timer_t *t) {

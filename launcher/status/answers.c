@@ -55,6 +55,8 @@ static void request_status(struct node_answer *a) {
 
 static void on_again(uv_timer_t *t) {
     struct node_answer *a = t->data;
+    if (a->result || a->n->g->interrupted)
+        return;
     if (!a->n->link)
         ask_all_begin(a->n);
     else if (!a->n->over)

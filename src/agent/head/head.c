@@ -238,11 +238,12 @@ static int is_paced(const struct ag_head *h, int i) {
 }
 
 static void ask_paced(struct ag_head *h) {
-    for (; h->next_paced < h->spec->n_nodes && h->n_paced < PACE; h->next_paced++) {
-        struct head_node *n = &h->node[h->next_paced];
-        if (n->asked || !is_paced(h, h->next_paced))
+    while (h->next_paced < h->spec->n_nodes && h->n_paced < PACE) {
+        const int i = h->next_paced++; /* a node that is lost at once leads here, too */
+        struct head_node *n = &h->node[i];
+        if (n->asked || !is_paced(h, i))
             continue;
-        ask(h, h->next_paced);
+        ask(h, i);
         n->paced = n->asked && !n->answered;
         h->n_paced += n->paced;
     }

@@ -131,6 +131,8 @@ static json_int_t ended(const struct node_paths *p, const json_t *state) {
 
 /* The last complete line of the text of events that is such an event; NULL if there is none. */
 static json_t *find_event(char *text, size_t n, const char *ev) {
+    char quoted[40];
+    pd_fmt(quoted, sizeof quoted, "\"%s\"", ev);
     while (n) {
         char *end = memrchr(text, '\n', n);
         if (!end)
@@ -138,7 +140,7 @@ static json_t *find_event(char *text, size_t n, const char *ev) {
         n = (size_t)(end - text);
         char *line = memrchr(text, '\n', n);
         line = line ? line + 1 : text;
-        json_t *o = memmem(line, (size_t)(end - line), ev, strlen(ev))
+        json_t *o = memmem(line, (size_t)(end - line), quoted, strlen(quoted))
                         ? json_loadb(line, (size_t)(end - line), JSON_REJECT_DUPLICATES, NULL)
                         : NULL;
         if (json_is_object(o) && !strcmp(msg_str(o, "ev"), ev))
@@ -154,6 +156,8 @@ static json_t *find_progress(char *text, size_t n) {
     json_t *o = find_event(text, n, "progress"), *test = o ? find_event(text, n, "test") : NULL;
     json_t *metrics = json_object_get(o, "metrics"), *value;
     const char *name;
+    if (test && !metrics && !json_object_set_new(o, "metrics", json_object()))
+        metrics = json_object_get(o, "metrics");
     json_object_foreach (json_object_get(test, "metrics"), name, value)
         if (pd_starts_with(name, "test."))
             json_object_set(metrics, name, value);

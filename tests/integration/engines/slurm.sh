@@ -226,7 +226,7 @@ scontrol requeue "$id" || die requeue
 wait_for 60 "the job waits again" eval '[ "$(squeue -h -o "%T %r")" = "PENDING BeginTime" ]'
 sleep 1
 scontrol update JobId="$id" StartTime=now || die "scontrol update"
-wait_for 60 "a new start" grep -q "paddlectl | resuming from JOB.*: pass 500" "$log"
+wait_for 60 "a new start" grep -q "paddlectl | resuming from JOB.*: pass [1-9]" "$log"
 scancel "$id"
 none_left
 mv ws ws-hidden

@@ -111,6 +111,8 @@ grep -q "trainer 1  *stopped" <<<"$OUT" || die "$OUT"
 wait_for 60 "requests that wait for it" figures stopped
 kill -CONT "$slow"
 
+agents=$(cat node?/JOB*/.agent/pid)
+
 # --- on a terminal
 PYTHONPATH=$TOP/tests/support PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8 /usr/bin/python3 - "$ctl" "$run" <<'END' || die "on a terminal"
 import os, signal, sys
@@ -180,6 +182,10 @@ wait "$run"
 
 # --- an agent that is just ending: it closes connections without a word. What is asked then is the job
 # that is over.
+# The real ones may take a moment to end, and remove their sockets then.
+# shellcheck disable=SC2086
+agents_are_gone() { ! kill -0 $agents 2>/dev/null; }
+wait_for 30 "the end of the agents" agents_are_gone
 start ending /usr/bin/python3 -c 'import os, socket, sys
 os.chdir(sys.argv[1])
 s = socket.socket(socket.AF_UNIX)
