@@ -22,6 +22,11 @@ awk 'BEGIN { srand(1); for (i = 0; i < 3000; i++) { a = int(rand() * 20); b = in
     for (k = 0; k < 13; k++) line = line "\t" int(rand() * 100)
     for (k = 0; k < 26; k++) line = line sprintf("\t%08x", k == 0 ? a : k == 1 ? b + 99 : rand() * 50 + 200 * k)
     print line } }' >"$HOME/given/my-clicks.txt"
+# 3,000 rows of a shop: every third user, and phones in every fourth city, decide.
+awk 'BEGIN { srand(2); print "click,user,city,device,hour,price"
+    for (i = 0; i < 3000; i++) { u = int(rand() * 200); d = int(rand() * 3); c = int(rand() * 30)
+        p = (u % 3 == 0 ? 0.5 : 0.08) + (d == 0 && c % 4 == 0 ? 0.35 : 0)
+        printf "%d,u%d,c%d,%s,%d,%.2f\n", rand() < p, u, c, d == 0 ? "phone" : d == 1 ? "tablet" : "desk", int(rand() * 24), exp(rand() * 4) } }' >"$HOME/given/my-log.csv"
 gzip -c "$HOME/given/my-clicks.txt" >"$HOME/given/day_0.gz"
 awk 'BEGIN { for (i = 0; i < 200; i++) printf "%d, Private, 1, HS-grad, 9, Divorced, Sales, Husband, White, Male, 0, 0, 40, Cuba, %s\n",
     20 + i % 50, i % 3 ? "<=50K" : ">50K" }' | zstd -q -o "$HOME/given/data.csv.zst"
