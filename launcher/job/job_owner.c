@@ -58,7 +58,7 @@ static const struct job_node *first_node(const struct job *j) {
     return i < j->n_nodes && is_heard(j->by_id[i]) ? j->by_id[i] : NULL;
 }
 
-/* What this paddlectl shows to the nodes, and which of them it claims. */
+/* This paddlectl shows its token to some nodes, and claims some of these. */
 static void show(struct job *j) {
     const struct job_node *first = first_node(j);
     const int has_won = first && first->lease == LEASE_OURS, may_claim = all_have(j, LEASE_FREE);

@@ -287,7 +287,7 @@ static int write_trace(struct outputs_profile *to, struct parts *all, const char
     return rc;
 }
 
-/* What the trace lacks stays, and so do files of the user's programs. */
+/* A part of which the trace lacks spans stays, and so do files of the user's programs. */
 static void remove_parts(const struct parts *all, const char *folder) {
     for (size_t i = 0; i < all->n; i++)
         if (all->v[i].is_whole)

@@ -42,7 +42,7 @@ static int64_t count(const json_t *o, const char *key) {
     return json_is_integer(v) && json_integer_value(v) >= 0 ? json_integer_value(v) : -1;
 }
 
-/* What the last event of the process says: "progress" of a trainer, "serving" of a pserver. */
+/* The figures of the last event of a process: "progress" of a trainer, "serving" of a pserver. */
 static void take_event(struct top_row *r, const json_t *event, int64_t now_us) {
     struct progress p;
     const char *table;

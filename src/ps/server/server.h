@@ -14,7 +14,7 @@
 
 enum { PS_SERVER_THREADS_MAX = 500 }; /* of one server: the greeting lists its ports */
 
-/* What a server does now, all threads together. The other threads' part is up to a second old. */
+/* The load of a server: its threads together. The part of the other threads is up to 1 s old. */
 enum { PS_SERVING_TABLES = 32 };
 struct ps_serving {
     uint64_t sent, received; /* bytes of frames since the start */

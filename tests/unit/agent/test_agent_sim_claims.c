@@ -141,7 +141,7 @@ static void hurt_owner(void *arg) {
 
 /* --- paddlectl attach --- */
 
-/* What job_attach does when it has found the job on all hosts. */
+/* The rest of job_attach, from the moment when all hosts are found. */
 static void attach(void *arg) {
     struct pd_options *o = arg;
     static const struct job_flags flags;

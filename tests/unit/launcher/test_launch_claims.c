@@ -102,7 +102,7 @@ static void spin(int a) {
         uv_run(&agents[a].core.loop, UV_RUN_NOWAIT);
 }
 
-/* What the claimant has sent reaches the agent. */
+/* The agent receives the messages that the claimant has sent. */
 static void deliver(int who, int a) {
     struct way *w = &claimants[who]->way[a];
     char part[4096];
