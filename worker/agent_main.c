@@ -24,7 +24,7 @@ enum {
 
 static const char usage[] =
     "usage: paddle_agent relay --root=DIR [--build=HASH] [--job=ID "
-    "[--start [--node=N] [--lease=MS]]]\n"
+    "[--start [--node=N] [--lease=MS] [--leave]]]\n"
     "       paddle_agent callback --to=ADDRESS,... --port=N --node=N [--size=N] [--wait=MS]\n"
     "       paddle_agent --version\n"
     "The agent of paddlectl on a node. paddlectl starts it and talks to it on stdin and stdout "
@@ -33,23 +33,18 @@ static const char usage[] =
 struct options {
     const char *root, *job, *build;
     char *to;
-    int start, callback;
+    int start, leave, callback;
     int64_t node, lease_ms, size, wait_ms, port;
 };
 
 static int parse(int argc, char **argv, struct options *o) {
     static const struct option known[] = {
-        {"root", required_argument, NULL, 'r'},
-        {"job", required_argument, NULL, 'j'},
-        {"start", no_argument, NULL, 's'},
-        {"node", required_argument, NULL, 'n'},
-        {"lease", required_argument, NULL, 'l'},
-        {"build", required_argument, NULL, 'b'},
-        {"to", required_argument, NULL, 't'},
-        {"port", required_argument, NULL, 'p'},
-        {"size", required_argument, NULL, 'z'},
-        {"wait", required_argument, NULL, 'w'},
-        {NULL, 0, NULL, 0},
+        {"root", required_argument, NULL, 'r'},  {"job", required_argument, NULL, 'j'},
+        {"start", no_argument, NULL, 's'},       {"leave", no_argument, NULL, 'L'},
+        {"node", required_argument, NULL, 'n'},  {"lease", required_argument, NULL, 'l'},
+        {"build", required_argument, NULL, 'b'}, {"to", required_argument, NULL, 't'},
+        {"port", required_argument, NULL, 'p'},  {"size", required_argument, NULL, 'z'},
+        {"wait", required_argument, NULL, 'w'},  {NULL, 0, NULL, 0},
     };
     *o = (struct options){.node = -1, .wait_ms = 60000};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
@@ -68,6 +63,8 @@ static int parse(int argc, char **argv, struct options *o) {
             o->to = optarg;
         else if (c == 's')
             o->start = 1;
+        else if (c == 'L')
+            o->leave = 1;
         else if (!strchr("nlpzw", c) || pd_parse_i64(optarg, 0,
                                                      c == 'p'          ? 65535
                                                      : strchr("nz", c) ? 1 << 20
@@ -142,6 +139,8 @@ static int relay(const struct options *o, struct pd_err *err) {
     }
     if (o->start && (rc = daemon_start(&p, (int)o->node, (unsigned)o->lease_ms, o->build, err)))
         return rc;
+    if (o->start && o->leave) /* a client on this machine reaches the agent's socket itself */
+        return 0;
     int fd = o->start ? node_paths_connect(&p) : connect_agent(&p);
     if (fd >= 0)
         return relay_run(0, 1, fd, LINGER_MS)

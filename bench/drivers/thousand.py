@@ -11,7 +11,8 @@ from hosts import cpu_s, read_text, stat_of
 
 PR_SET_CHILD_SUBREAPER = 36
 LIMIT_S = float(os.environ.get("LIMIT_S", "110"))  # of a job
-SECONDS, NODE_MIB, LAUNCHER_MIB, ANSWER_S, CTRLC_S = 40, 2, 100, 3, 5
+SECONDS, NODE_MIB, LAUNCHER_MIB, ANSWER_S, CTRLC_S, IDLE = 40, 2, 100, 3, 5, 0.15
+IDLE_S = 5
 
 
 def children_of(pid):
@@ -43,6 +44,7 @@ def private_kib(pid):
 class Run:
     """A command of paddlectl. The CPU time of every process that ends meanwhile is added up."""
     cpu = 0.0
+    cpu_of = {}  # pid -> seconds, of those that have ended
 
     def __init__(self, ctl, words, log):
         self.log, self.status, self.began = log, None, time.monotonic()
@@ -59,7 +61,8 @@ class Run:
                 return 0
             if not pid:
                 return 1
-            Run.cpu += usage.ru_utime + usage.ru_stime
+            Run.cpu_of[pid] = usage.ru_utime + usage.ru_stime
+            Run.cpu += Run.cpu_of[pid]
             if pid == self.pid:
                 self.status, self.seconds = os.waitstatus_to_exitcode(status), time.monotonic() - self.began
 
@@ -114,6 +117,16 @@ def show(run, n):
     return of_node, launcher
 
 
+def idle(run, n):
+    """Processors that a job uses whose trainers sleep."""
+    cpu = -sum(cpu_s(pid) for pid in descendants(os.getpid()))
+    end = time.monotonic() + IDLE_S
+    run.wait(lambda: time.monotonic() > end, "some seconds")
+    cpu += sum(cpu_s(pid) for pid in descendants(os.getpid()))
+    print(f"  idle: {cpu / IDLE_S:.3f} processors, {1e6 * cpu / IDLE_S / n:.0f} us a second a node", flush=True)
+    return cpu / IDLE_S * 1000 / n
+
+
 def begin(where, ctl, n, sleep_s):
     with open(f"{where}/conf.ini", "w") as f:
         f.write(f"[cluster]\nhosts = local*{n}\npservers = none\nroot_dir = {where}/node%n\n"
@@ -154,7 +167,8 @@ def measure(where, ctl, n, sleep_s):
     line("launcher", launcher, LAUNCHER_MIB, "MiB")
     run = begin(where, ctl, n, 10000)
     run.wait(lambda: trainers() >= n or run.ended(), "the start")
-    for words in (("ps",), ("status",), ("logs",)):
+    line("idle", idle(run, n), IDLE, "processors")
+    for words in (("ps",), ("status",), ("top", "--once"), ("logs",)):
         line(words[0], answer(where, ctl, *words), ANSWER_S, "s")
     began = time.monotonic()
     os.kill(run.pid, signal.SIGINT)

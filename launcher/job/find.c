@@ -2,6 +2,9 @@
 /* find.c - see find.h. */
 #include "launcher/job/find.h"
 
+#include "agent/core/node_paths.h"
+#include "agent/report/status.h"
+
 enum { ASK_MS = 30000, NAMED_MAX = 8 };
 
 /* --- requests --- */
@@ -161,12 +164,51 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     return 0;
 }
 
+/* Reads the jobs of a node on this machine from its folder: a process of paddle_agent for each of a
+ * thousand nodes would take seconds. 0: paddle_agent has to look, as on other hosts. Then the
+ * folder is not as it should be, or processes whose agent is gone are to be ended. */
+static int list_here(struct ask_all_node *n, int progress) {
+    char root[PATH_MAX];
+    struct node_paths p;
+    int orphans = 0;
+    if (!n->host->local || n->link || n->skip ||
+        root_for_local(n->host->root_dir, n->id, root, sizeof root, NULL) ||
+        node_paths_init(&p, root, NULL, NULL) || node_paths_check_private(p.root, 0, NULL))
+        return 0;
+    json_t *jobs = status_list(p.root, progress, &orphans);
+    if (!jobs || orphans || link_make_plain(jobs)) {
+        json_decref(jobs);
+        return 0;
+    }
+    pd_err_clear(&n->err);
+    json_decref(n->data);
+    n->data = jobs;
+    return 1;
+}
+
+/* Asks the nodes that list_here does not read. */
+static int ask_nodes(struct ask_all *g, int progress, struct pd_err *err) {
+    const size_t n = g->c->hosts.n;
+    char *here = pd_calloc(n, 1);
+    if (!here)
+        return pd_oom(err, "the hosts");
+    for (size_t i = 0; i < n; i++)
+        if ((here[i] = (char)list_here(&g->nodes[i], progress)))
+            g->nodes[i].skip = 1;
+    ask_all_run(g, progress ? request_progress : request_list, g->arg);
+    for (size_t i = 0; i < n; i++)
+        if (here[i])
+            g->nodes[i].skip = 0;
+    free(here);
+    return g->interrupted ? pd_fail(err, PD_ECANCELED, "interrupted") : 0;
+}
+
 int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err *err) {
     *out = (struct found){0};
     g->c->env.job = NULL;
-    ask_all_run(g, progress ? request_progress : request_list, g->arg);
-    if (g->interrupted)
-        return pd_fail(err, PD_ECANCELED, "interrupted");
+    int rc = ask_nodes(g, progress, err);
+    if (rc)
+        return rc;
     out->n_unreachable = ask_all_n_failed(g);
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (find_add(out, g->nodes[i].data, i, g->c->hosts.n))

@@ -3,9 +3,10 @@
 #include "base/version.h"
 #include "launcher/link/link_internal.h"
 
-enum { BYE_MS = 1000, GUARDIAN_TRIES = 5 };
+enum { BYE_MS = 1000, GUARDIAN_TRIES = 5, SOCKET_MS = 10000 };
 
-const char *const link_phase_text[] = {"connecting",
+const char *link_doing(const struct link *l, enum link_phase p) {
+    static const char *const text[] = {"connecting",
                                        "logging in (the shell's start-up files)",
                                        "receiving the agent",
                                        "failing",
@@ -13,6 +14,13 @@ const char *const link_phase_text[] = {"connecting",
                                        "running",
                                        "waiting to connect again",
                                        "closing"};
+    return p == PHASE_HELLO && l->over_socket ? "asking its agent" : text[p];
+}
+
+/* An agent that runs on this machine has no log-in before its first word. */
+uint64_t link_timeout_ms(const struct link *l) {
+    return l->over_socket ? SOCKET_MS : l->env->login_timeout_ms;
+}
 
 struct open_request {
     uint64_t id, deadline_ms;
@@ -111,10 +119,9 @@ static void on_timer(uv_timer_t *t) {
     } else if (l->phase == PHASE_OPEN) {
         take_time(l);
     } else {
-        uint64_t ms =
-            l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : l->env->login_timeout_ms;
+        uint64_t ms = l->phase == PHASE_UPLOAD ? l->env->upload_timeout_ms : link_timeout_ms(l);
         pd_fmt(msg, sizeof msg, "timed out after %.3g s while %s", (double)ms / 1000,
-               link_phase_text[l->phase]);
+               link_doing(l, l->phase));
         link_break(l, PD_ETIMEOUT, msg);
     }
 }
@@ -229,8 +236,6 @@ int link_is_open(const struct link *l) { return l->phase == PHASE_OPEN; }
 
 /* --- receiving --- */
 
-static int make_plain(json_t *v);
-
 /* Members with control codes in their keys get other keys. */
 static int plain_members(json_t *o) {
     const char *key;
@@ -239,7 +244,7 @@ static int plain_members(json_t *o) {
     size_t bad;
     int rc = renamed ? 0 : PD_ENOMEM;
     json_object_foreach_safe(o, next, key, e) {
-        rc |= make_plain(e);
+        rc |= link_make_plain(e);
         if (pd_printable(key, strlen(key), &bad), !bad)
             continue;
         char *s = pd_strdup(key);
@@ -252,13 +257,12 @@ static int plain_members(json_t *o) {
     return rc;
 }
 
-/* Remove control codes: a node's text may reach the user's terminal. 0 or PD_ENOMEM. */
-static int make_plain(json_t *v) {
+int link_make_plain(json_t *v) {
     size_t i;
     json_t *e;
     int rc = json_is_object(v) ? plain_members(v) : 0;
     json_array_foreach (v, i, e)
-        rc |= make_plain(e);
+        rc |= link_make_plain(e);
     if (!json_is_string(v))
         return rc;
     char *s = pd_strdup(json_string_value(v));
@@ -276,7 +280,7 @@ static json_t *parse_body(const struct wire_frame *f, struct pd_err *err) {
         f->len[0] > WIRE_JSON_MAX ? NULL : json_loadb((const char *)f->sec[0], f->len[0], 0, NULL);
     if (!json_is_object(body))
         pd_fail(err, PD_EPROTO, "the agent sent a message that is no JSON object");
-    else if (make_plain(body))
+    else if (link_make_plain(body))
         pd_oom(err, "a message of the agent");
     if (!err->code)
         return body;

@@ -121,6 +121,10 @@ int link_send(struct link *l, unsigned type, uint64_t req, json_t *body, const v
 int link_send_parts(struct link *l, unsigned type, uint64_t req, const struct pd_bytes *parts,
                     size_t n_parts);
 
+/* Remove the control codes of a node's text, which may reach the user's terminal. Links do it to
+ * all that they receive. 0 or PD_ENOMEM. */
+int link_make_plain(json_t *v);
+
 /* The answer to a request. `err` is NULL or the failure: the agent's error, a timeout or a lost
  * connection. `f` and `body` are borrowed. AG_FETCH and DS_BEGIN are answered with many frames: the
  * callback gets each frame until it returns 1. For other requests the return value is ignored. */

@@ -37,6 +37,8 @@ struct link {
     /* of a node on this machine: it waits to start, or has begun to start an agent */
     int queued, starts, start;
     struct link *next;
+    int over_socket; /* of a node on this machine: the transport is the socket of its agent */
+    int silent;      /* nothing has come over this transport */
     struct wire_decoder *dec;
     enum link_phase phase;
     const uint8_t *upload; /* the agent, after the node has asked for it */
@@ -81,9 +83,9 @@ struct link {
     } keep;
 };
 
-extern const char *const link_phase_text[]; /* indexed by phase */
-
 /* link.c */
+const char *link_doing(const struct link *l, enum link_phase p); /* for messages: "connecting" */
+uint64_t link_timeout_ms(const struct link *l); /* for the agent's first word; not UPLOAD */
 void link_enter(struct link *l, enum link_phase p, uint64_t timeout_ms);
 /* end the link, with an error of the launcher's own */
 void link_break(struct link *l, int code, const char *msg);

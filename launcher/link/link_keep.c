@@ -202,7 +202,7 @@ static void beat_lost(struct link *l, uint64_t now) {
         link_finish(l, &gone);
     } else if (!l->keep.cut && l->t && (over || (slow && l->phase == PHASE_CONNECT))) {
         pd_fmt(why, sizeof why, "no answer in %.3g s while %s",
-               (double)(now - l->keep.try_ms) / 1000, link_phase_text[l->phase]);
+               (double)(now - l->keep.try_ms) / 1000, link_doing(l, l->phase));
         close_silent(l, why);
     } else {
         pd_fail(&gone, PD_ECLOSED, "the connection is lost");

@@ -3,6 +3,7 @@
  * bytes. See link_internal.h. */
 #include <sys/utsname.h>
 
+#include "agent/core/node_paths.h"
 #include "launcher/link/link_internal.h"
 
 enum { UPLOAD_PIECE = 256 << 10, FAIL_MS = 1000, STARTS = 16 };
@@ -109,17 +110,39 @@ static void take_boot(struct link *l, const uint8_t *p, size_t n) {
 
 /* --- the transport's events --- */
 
+static int open_local(struct link *l, int start, struct pd_err *err);
+static int open_process(struct link *l, int start, struct pd_err *err);
+
+/* The agent has closed its socket without a word: it ends. A process of paddle_agent waits for its
+ * end, and answers in its place. 0: it cannot be started. */
+static int begin_process(struct link *l) {
+    link_started(l);
+    l->over_socket = 0;
+    l->phase = PHASE_CONNECT;
+    uv_timer_stop(&l->timer);
+    return !open_process(l, 0, &l->why);
+}
+
+/* The process that has started the agent of a node on this machine has ended. */
+static int begin_socket(struct link *l) {
+    l->start = 0;
+    l->phase = PHASE_CONNECT;
+    uv_timer_stop(&l->timer);
+    return !open_local(l, 0, &l->why);
+}
+
 static void on_open(void *arg) {
     struct link *l = arg;
     if (!l->keep.opened_ms)
         l->keep.opened_ms = uv_now(l->env->loop) - l->keep.try_ms + 1;
     l->exec_ms = uv_now(l->env->loop);
     int boots = l->boot.marker[0] != 0;
-    link_enter(l, boots ? PHASE_BOOT : PHASE_HELLO, l->env->login_timeout_ms);
+    link_enter(l, boots ? PHASE_BOOT : PHASE_HELLO, link_timeout_ms(l));
 }
 
 static void on_bytes(const uint8_t *p, size_t n, void *arg) {
     struct link *l = arg;
+    l->silent = 0;
     if (l->phase == PHASE_OPEN)
         l->keep.heard_ms = uv_now(l->env->loop);
     if (l->phase == PHASE_BOOT || l->phase == PHASE_UPLOAD)
@@ -155,9 +178,13 @@ static void on_close(const struct pd_err *why, void *arg) {
     /* Until the agent has spoken, any end of the command makes the host unusable. */
     if (end.code == PD_ECLOSED && was != PHASE_OPEN && !l->keep.cut) {
         end.code = PD_EHOST;
-        pd_err_prefix(&end, "while %s", link_phase_text[was]);
+        pd_err_prefix(&end, "while %s", link_doing(l, was));
     }
+    const int has_started = l->start && transport_status(l->t) == 0;
     l->t = NULL;
+    if (l->silent && was == PHASE_HELLO && end.code == PD_EHOST &&
+        (l->over_socket ? begin_process(l) : has_started && begin_socket(l)))
+        return;
     link_started(l);
     if (!link_lost(l, &end, was))
         link_finish(l, &end);
@@ -166,11 +193,15 @@ static void on_close(const struct pd_err *why, void *arg) {
 static const struct transport_events events = {
     .on_open = on_open, .on_bytes = on_bytes, .on_drain = on_drain, .on_close = on_close};
 
+static int root_of(const struct link *l, char out[PATH_MAX], struct pd_err *err) {
+    return root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, out,
+                          PATH_MAX, err);
+}
+
 static int start_local(struct link *l, struct pd_err *err) {
     char root[PATH_MAX], root_arg[PATH_MAX + 8], job_arg[80], node_arg[24], lease_arg[24],
         build_arg[80];
-    int rc = root_for_local(l->host->root_dir ? l->host->root_dir : l->env->root_dir, l->node, root,
-                            sizeof root, err);
+    int rc = root_of(l, root, err);
     if (rc)
         return rc;
     pd_fmt(root_arg, sizeof root_arg, "--root=%s", root);
@@ -178,7 +209,8 @@ static int start_local(struct link *l, struct pd_err *err) {
     pd_fmt(node_arg, sizeof node_arg, "--node=%d", l->node);
     pd_fmt(lease_arg, sizeof lease_arg, "--lease=%u", l->env->lease_ms);
     pd_fmt(build_arg, sizeof build_arg, "--build=%s", l->env->agent->hash);
-    char *argv[9] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t) "relay", root_arg};
+    char *argv[10] = {(char *)(uintptr_t)l->env->agent->path, (char *)(uintptr_t) "relay",
+                      root_arg};
     size_t n = 3;
     if (agent_image_is_file(l->env->agent)) /* the agent need not hash itself */
         argv[n++] = build_arg;
@@ -188,17 +220,18 @@ static int start_local(struct link *l, struct pd_err *err) {
         argv[n++] = node_arg;
         argv[n++] = lease_arg;
         argv[n++] = (char *)(uintptr_t) "--start";
+        argv[n++] = (char *)(uintptr_t) "--leave";
     }
     return transport_local(&l->t, l->env->loop, argv, &events, l, err);
 }
 
 /* A thousand agents that start at once would keep the machine busy for many seconds, in which
  * paddlectl and the agents could not hear of each other. */
-static int open_local(struct link *l, int start, struct pd_err *err) {
+static int open_process(struct link *l, int start, struct pd_err *err) {
     struct link_starts *s = l->env->starts;
     l->start = start;
     l->next = NULL;
-    if (!s)
+    if (!s || l->starts)
         return start_local(l, err);
     if (s->n < STARTS) {
         l->starts = 1;
@@ -212,6 +245,25 @@ static int open_local(struct link *l, int start, struct pd_err *err) {
         s->first = l;
     s->last = l;
     return 0;
+}
+
+/* The socket of the job's agent, if it is one of this user and listens. -1: there is none. */
+static int connect_agent(const struct link *l) {
+    char root[PATH_MAX];
+    struct node_paths p;
+    return !*l->job || root_of(l, root, NULL) || node_paths_init(&p, root, l->job, NULL) ||
+                   node_paths_check_private(p.root, 0, NULL)
+               ? -1
+               : node_paths_connect_own(&p);
+}
+
+/* A process of paddle_agent costs some milliseconds, which a thousand nodes on this machine would
+ * make seconds: an agent that runs already is asked without one. */
+static int open_local(struct link *l, int start, struct pd_err *err) {
+    const int fd = start ? -1 : connect_agent(l);
+    l->over_socket = fd >= 0;
+    return fd < 0 ? open_process(l, start, err)
+                  : transport_socket(&l->t, l->env->loop, fd, &events, l, err);
 }
 
 static void leave_queue(struct link *l) {
@@ -287,6 +339,7 @@ int link_connect(struct link *l, int start, struct pd_err *err) {
     l->phase = PHASE_CONNECT;
     l->uploaded = l->upload_size = 0;
     l->boot_failed = 0;
+    l->silent = 1;
     if (!(l->dec = wire_decoder_new(LINK_FRAME_MAX)))
         return pd_oom(err, "a connection");
     return l->host->local ? open_local(l, start, err) : open_remote(l, start, err);

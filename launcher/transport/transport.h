@@ -48,6 +48,10 @@ const char *transport_signal(const struct transport *t);
 /* Start a child process with pipes. argv[0] is its path. */
 int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
                     const struct transport_events *ev, void *arg, struct pd_err *err);
+/* A connected socket of this machine, which the transport takes over. It ends as a command that
+ * ended well when the other end closes it. */
+int transport_socket(struct transport **out, uv_loop_t *loop, int fd,
+                     const struct transport_events *ev, void *arg, struct pd_err *err);
 /* pid of the child; 0: it could not be started */
 int transport_local_pid(const struct transport *t);
 /* transport_close also ends the processes of the child's group: TERM, KILL a second later. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transport_local.c - a node on this machine: the agent is a child process that speaks over pipes.
+/* transport_local.c - a node on this machine: the agent is a child process that speaks over pipes,
+ * or `in` is a socket, for both directions, and there is no process.
  *
  * The transport counts its open handles. It ends when the process has exited and every handle is
  * closed. */
@@ -38,7 +39,8 @@ static void for_all(struct local *l, void (*f)(uv_handle_t *)) {
     uv_handle_t *all[] = {(uv_handle_t *)&l->process, (uv_handle_t *)&l->in, (uv_handle_t *)&l->out,
                           (uv_handle_t *)&l->err, (uv_handle_t *)&l->timer};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        f(all[i]);
+        if (all[i]->type) /* it was made */
+            f(all[i]);
 }
 
 static void close_one(uv_handle_t *h) {
@@ -100,7 +102,9 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf) {
     }
     free(buf->base);
     if (n < 0) {
-        if (n != UV_EOF) { /* what was read is not all; the process may wait for more input */
+        if (n != UV_EOF &&
+            n !=
+                UV_ECONNRESET) { /* what was read is not all; the process may wait for more input */
             const int no_memory = n == UV_ENOBUFS; /* on_alloc */
             pd_fail(&l->why, no_memory ? PD_ENOMEM : PD_EIO, "cannot read its output: %s",
                     no_memory ? "out of memory" : uv_strerror((int)n));
@@ -182,20 +186,52 @@ static void on_opened(uv_timer_t *timer) {
         l->base.ev->on_open(l->base.arg);
 }
 
-int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
-                    const struct transport_events *ev, void *arg, struct pd_err *err) {
+static struct local *new_local(uv_loop_t *loop, const struct transport_events *ev, void *arg) {
     struct local *l = pd_calloc(1, sizeof *l);
     if (!l)
-        return pd_oom(err, "a process on this machine");
+        return NULL;
     transport_init(&l->base, ev, arg);
     l->base.write = local_write;
     l->base.eof = local_eof;
     l->base.close = local_close;
     uv_pipe_init(loop, &l->in, 0);
+    uv_timer_init(loop, &l->timer);
+    l->in.data = l->timer.data = l;
+    l->n_handles = 2;
+    return l;
+}
+
+int transport_socket(struct transport **out, uv_loop_t *loop, int fd,
+                     const struct transport_events *ev, void *arg, struct pd_err *err) {
+    struct local *l = new_local(loop, ev, arg);
+    if (!l) {
+        close(fd);
+        return pd_oom(err, "a connection on this machine");
+    }
+    *out = &l->base;
+    l->exited = l->eof = 1; /* the end of the socket is the end */
+    l->base.status = 0;
+    int rc = uv_pipe_open(&l->in, fd);
+    if (rc) {
+        close(fd);
+        pd_fail(&l->why, PD_EHOST, "cannot read its socket: %s", uv_strerror(rc));
+        l->closing = 1;
+        close_all(l);
+        return 0;
+    }
+    uv_read_start((uv_stream_t *)&l->in, on_alloc, on_read);
+    uv_timer_start(&l->timer, on_opened, 0, 0);
+    return 0;
+}
+
+int transport_local(struct transport **out, uv_loop_t *loop, char *const *argv,
+                    const struct transport_events *ev, void *arg, struct pd_err *err) {
+    struct local *l = new_local(loop, ev, arg);
+    if (!l)
+        return pd_oom(err, "a process on this machine");
     uv_pipe_init(loop, &l->out, 0);
     uv_pipe_init(loop, &l->err, 0);
-    uv_timer_init(loop, &l->timer);
-    l->in.data = l->out.data = l->err.data = l->process.data = l->timer.data = l;
+    l->out.data = l->err.data = l->process.data = l;
     l->n_handles = 5;
     uv_stdio_container_t io[3] = {
         {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&l->in},

@@ -18,8 +18,7 @@
 
 enum {
     TICK_MS = 50,
-    CALM_TICK_MS = 200, /* while a job runs: a thousand agents may be on one machine */
-    STILL_MS = 500,
+    STILL_MS = 500, /* a tick that comes so late */
     TERM_GRACE_MS = 1000,
     QUIT_MS = 2000,
     FIRST_LEASE_MS = 10000,
@@ -41,7 +40,7 @@ struct agent {
     struct job_turn turn;
     uv_pipe_t listener;
     uv_timer_t tick;
-    uint64_t ticked_ms; /* the last turn of tick */
+    uint64_t ticked_ms, due_ms; /* the last turn of tick, and when the next one was due */
     uv_signal_t on_term;
     int has_daemon_handles; /* the three handles above are open */
     uv_timer_t give_up;     /* the deadline of quitting */
@@ -83,15 +82,23 @@ static void quit(struct agent *ag) {
     }
 }
 
-static void on_job_quit(void *arg, int now) {
-    struct agent *ag = arg;
-    if (now)
-        quit(ag);
-    else
-        ag->quit_soon = 1;
+static void on_tick(uv_timer_t *t);
+
+/* The next tick is near, although the job was calm before. */
+static void tick_soon(struct agent *ag) {
+    if (ag->has_daemon_handles && !ag->core.quitting)
+        uv_timer_start(&ag->tick, on_tick, TICK_MS, 0);
 }
 
-static void on_tick(uv_timer_t *t);
+static void on_job_quit(void *arg, int now) {
+    struct agent *ag = arg;
+    if (now) {
+        quit(ag);
+        return;
+    }
+    ag->quit_soon = 1;
+    tick_soon(ag);
+}
 
 /* --- messages to clients --- */
 
@@ -151,8 +158,7 @@ static void send_result(struct client *c, void *arg) {
 static void on_job_over(void *arg, json_t *result) {
     struct agent *ag = arg;
     ag->result = json_incref(result);
-    if (ag->has_daemon_handles && !ag->core.quitting)
-        uv_timer_start(&ag->tick, on_tick, TICK_MS, 0);
+    tick_soon(ag);
     job_turn_release(&ag->turn);
     log_send_all(ag->clients);
     clients_each(ag->clients, send_result, ag);
@@ -415,10 +421,8 @@ static void on_connection(uv_stream_t *l, int status) {
 
 /* After a standstill (SIGSTOP, a suspended machine) messages wait to be read. They come before the
  * leases are judged, in the next turn. */
-static int stood_still(struct agent *ag) {
-    const uint64_t last = ag->ticked_ms;
-    ag->ticked_ms = uv_now(&ag->core.loop);
-    return last && ag->ticked_ms - last > STILL_MS;
+static int stood_still(const struct agent *ag) {
+    return ag->due_ms && ag->ticked_ms > ag->due_ms + STILL_MS;
 }
 
 static void on_tick(uv_timer_t *t) {
@@ -428,12 +432,15 @@ static void on_tick(uv_timer_t *t) {
         on_connection((uv_stream_t *)&ag->listener, 0);
     }
     const uint64_t last = ag->ticked_ms;
+    ag->ticked_ms = uv_now(&ag->core.loop);
     if (ag->quit_soon)
         quit(ag);
     else if (!stood_still(ag))
         ag_job_tick(ag->job, last ? ag->ticked_ms - last : TICK_MS);
+    const uint64_t calm_ms = ag_job_calm_ms(ag->job), next_ms = calm_ms ? calm_ms : TICK_MS;
+    ag->due_ms = ag->ticked_ms + next_ms;
     if (!ag->core.quitting)
-        uv_timer_start(t, on_tick, ag_job_calm(ag->job) ? CALM_TICK_MS : TICK_MS, 0);
+        uv_timer_start(t, on_tick, next_ms, 0);
 }
 
 /* The guardian is gone, the machine is being shut down, or a user has signalled the agent: the

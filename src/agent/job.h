@@ -43,8 +43,8 @@ int ag_job_new(struct ag_job **out, const struct ag_job_opts *o, struct pd_err *
 void ag_job_free(struct ag_job *j); /* after the loop has ended; NULL is allowed */
 
 void ag_job_tick(struct ag_job *j, uint64_t passed_ms); /* leases */
-/* 1: the job runs, and its leases are long: a tick may come later than usual. */
-int ag_job_calm(const struct ag_job *j);
+/* The job runs, and its leases are long: the next tick may come so much later. 0: it may not. */
+uint64_t ag_job_calm_ms(const struct ag_job *j);
 /* A client sent AG_BYE. Before AG_JOB_SETUP the agent quits then, unless the client is spare
  * (client_is_spare) and does not abandon the job. */
 void ag_job_bye(struct ag_job *j, int abandon, int detach, int is_spare);

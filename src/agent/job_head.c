@@ -94,10 +94,16 @@ int ag_job_on_head(struct client *c, const struct wire_frame *f, const json_t *b
     return err->code ? err->code : client_answer(c, f, json_object(), err);
 }
 
-int ag_job_calm(const struct ag_job *j) {
-    enum { LONG_MS = 2000 };
+uint64_t ag_job_calm_ms(const struct ag_job *j) {
+    enum { PART = 10, LEAST_MS = 200, MOST_MS = 1000 };
     const struct job_spec *s = &j->spec.job;
-    return ag_job_is_live(j) && j->started && !j->result && !j->ending && !j->waits &&
-           (ag_job_is_head(j) || peer_link_is_joined(j->link)) && s->attach_lease_ms >= LONG_MS &&
-           s->detach_lease_ms >= LONG_MS;
+    const uint64_t lease =
+        s->attach_lease_ms < s->detach_lease_ms ? s->attach_lease_ms : s->detach_lease_ms;
+    if (!ag_job_is_live(j) || !j->started || j->result || j->ending || j->waits ||
+        (!ag_job_is_head(j) && !peer_link_is_joined(j->link)) || lease / PART < LEAST_MS)
+        return 0;
+    /* The leases of an election are parts of these. */
+    return head_may_be_chosen(&j->spec) ? LEAST_MS
+           : lease / PART < MOST_MS     ? lease / PART
+                                        : MOST_MS;
 }

@@ -127,12 +127,12 @@ int node_paths_check_private(const char *root, int make, struct pd_err *err) {
 
 /* sun_path holds 108 bytes, and root_dir may be longer. The address is therefore relative to a
  * descriptor. */
-int node_paths_connect(const struct node_paths *p) {
+static int connect_to(const struct node_paths *p, int flags) {
     char path[PATH_MAX];
     if (node_paths_join(p->dir, ".agent", path, NULL))
         return -1;
     int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     const struct timeval limit = {CONNECT_S, 0}, none = {0, 0};
     if (fd >= 0) /* a stopped agent with a full backlog would block connect */
@@ -145,5 +145,18 @@ int node_paths_connect(const struct node_paths *p) {
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
     pd_close(dir);
+    return fd;
+}
+
+int node_paths_connect(const struct node_paths *p) { return connect_to(p, 0); }
+
+int node_paths_connect_own(const struct node_paths *p) {
+    struct ucred who;
+    socklen_t n = sizeof who;
+    int fd = connect_to(p, SOCK_NONBLOCK);
+    if (fd >= 0 && (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) || who.uid != geteuid())) {
+        close(fd);
+        fd = -1;
+    }
     return fd;
 }

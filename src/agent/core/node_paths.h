@@ -47,3 +47,5 @@ void node_paths_read_status(const struct node_paths *p, char status[16]);
 /* Connects to the job's socket. Returns a descriptor, or -1 if no agent listens. Waits at most 5 s,
  * for an agent that is stopped and whose backlog is full. */
 int node_paths_connect(const struct node_paths *p);
+/* The same for an agent of this user, with a descriptor that does not block. Does not wait. */
+int node_paths_connect_own(const struct node_paths *p);

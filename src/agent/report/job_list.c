@@ -10,19 +10,8 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
     struct ag_list m;
     if (wire_get(&wire_ag_list, &m, body, err))
         return err->code;
-    const char *root = client_core(c)->paths.root;
-    json_t *jobs = json_array();
-    DIR *d = opendir(root);
-    struct dirent *e;
-    while (d && (e = readdir(d)) && json_array_size(jobs) < WIRE_MAX_JOBS) {
-        struct node_paths p;
-        char inside[PATH_MAX];
-        if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) ||
-            node_paths_join(p.dir, ".agent", inside, NULL) || access(inside, F_OK))
-            continue;
-        json_array_append_new(jobs, status_brief(&p, (int)m.progress));
-    }
-    pd_closedir(d);
+    int orphans = 0;
+    json_t *jobs = status_list(client_core(c)->paths.root, (int)m.progress, &orphans);
     const int rc = client_answer(
         c, f, wire_put(&wire_ag_list_answer, &(struct ag_list_answer){.jobs = jobs}), err);
     json_decref(jobs);

@@ -26,12 +26,6 @@ static int connects(const struct node_paths *p) {
     return fd >= 0;
 }
 
-/* 1: the agent answers, or its process exists. A live agent may have lost its socket. */
-static int agent_lives(const struct node_paths *p, uint64_t since) {
-    return (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since) ||
-           connects(p);
-}
-
 int orphans_may_run(const struct node_paths *p) {
     char path[PATH_MAX], host[HOST_NAME_MAX + 1], boot[64];
     if (connects(p))
@@ -43,7 +37,7 @@ int orphans_may_run(const struct node_paths *p) {
     facts_boot_id(boot);
     int elsewhere = *msg_str(s, "host") && strcmp(msg_str(s, "host"), host);
     int lives = !strcmp(msg_str(s, "boot"), boot) &&
-                agent_lives(p, (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0));
+                status_agent_lives(p, (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0));
     json_decref(s);
     return elsewhere || lives;
 }
@@ -70,7 +64,7 @@ static void reap_job(const struct node_paths *p, const char *boot) {
     json_t *s = status_read(p);
     uint64_t since = (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0);
     int n = 0;
-    if (since && !strcmp(msg_str(s, "boot"), boot) && !agent_lives(p, since))
+    if (since && !strcmp(msg_str(s, "boot"), boot) && !status_agent_lives(p, since))
         n = orphans_end(p, since, GRACE_MS);
     if (n)
         report_reaped(p, n);

@@ -179,17 +179,43 @@ static json_t *last_progress(const struct node_paths *p) {
     return n > 0 ? find_progress(text, (size_t)n) : NULL;
 }
 
-json_t *status_brief(const struct node_paths *p, int progress) {
-    char state[16];
+/* The ticks since boot at which the job's agent began on this machine, since its last boot; else 0.
+ */
+static uint64_t began_here(const json_t *state) {
+    char boot[64];
+    facts_boot_id(boot);
+    return strcmp(msg_str(state, "boot"), boot)
+               ? 0
+               : (uint64_t)msg_int(state, "since", 0, INT64_MAX, 0);
+}
+
+int status_agent_lives(const struct node_paths *p, uint64_t since) {
+    if (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since)
+        return 1;
     int fd = node_paths_connect(p);
+    pd_close(fd);
+    return fd >= 0;
+}
+
+static int has_socket(const struct node_paths *p) {
+    char path[PATH_MAX];
+    return !node_paths_join(p->dir, ".agent/sock", path, NULL) && !access(path, F_OK);
+}
+
+/* A row of AG_LIST, a new reference; NULL: out of memory. */
+static json_t *brief(const struct node_paths *p, int progress, int *orphans) {
+    char state[16];
     json_t *s = status_read(p);
-    node_paths_read_status(p, state);
-    if (!*state)
+    const uint64_t since = began_here(s);
+    const int lives = has_socket(p) && status_agent_lives(p, since);
+    node_paths_read_status(p, state); /* last: an agent that ends writes its result before */
+    if (!*state) {
+        *orphans |= since && !lives;
         pd_fmt(state, sizeof state, "%s",
-               fd < 0                                          ? "lost"
+               !lives                                          ? "lost"
                : msg_int(s, "started_us", 0, INT64_MAX, 0) > 0 ? "running"
                                                                : "preparing");
-    pd_close(fd);
+    }
     json_t *user = json_object_get(s, "user"), *event = progress ? last_progress(p) : NULL;
     user = json_is_string(user) ? json_incref(user) : user_name(p);
     json_t *o =
@@ -198,7 +224,7 @@ json_t *status_brief(const struct node_paths *p, int progress) {
                                       .name = msg_str(s, "name"),
                                       .node = node_paths_read_node(p),
                                       .state = state,
-                                      .pid = fd >= 0 ? node_paths_read_pid(p) : 0,
+                                      .pid = lives ? node_paths_read_pid(p) : 0,
                                       .user = json_string_value(user),
                                       .started_us = msg_int(s, "started_us", 0, INT64_MAX, 0),
                                       .ended_us = ended(p, s),
@@ -211,6 +237,22 @@ json_t *status_brief(const struct node_paths *p, int progress) {
     json_decref(user);
     json_decref(s);
     return o;
+}
+
+json_t *status_list(const char *root, int progress, int *orphans) {
+    json_t *jobs = json_array();
+    DIR *d = opendir(root);
+    struct dirent *e;
+    while (d && (e = readdir(d)) && json_array_size(jobs) < WIRE_MAX_JOBS) {
+        struct node_paths p;
+        char inside[PATH_MAX];
+        if (*e->d_name == '.' || node_paths_init(&p, root, e->d_name, NULL) ||
+            node_paths_join(p.dir, ".agent", inside, NULL) || access(inside, F_OK))
+            continue;
+        json_array_append_new(jobs, brief(&p, progress, orphans));
+    }
+    pd_closedir(d);
+    return jobs;
 }
 
 /* --- AG_STATUS --- */

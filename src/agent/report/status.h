@@ -32,9 +32,14 @@ void status_save(const struct agent_core *core, json_t *state);
 /* The state.json of a job, a new reference. NULL: it can't be read. */
 json_t *status_read(const struct node_paths *p);
 
-/* A row of AG_LIST, a new reference; with `progress` it has the node's last progress event. NULL:
- * out of memory. */
-json_t *status_brief(const struct node_paths *p, int progress);
+/* 1: the agent that began at `since` (ticks since boot; 0: unknown) still exists here, or an agent
+ * of the job answers. A connection would cost each of a thousand agents an AG_HELLO. */
+int status_agent_lives(const struct node_paths *p, uint64_t since);
+
+/* The rows of AG_LIST, a new reference: the jobs below `root`. With `progress` they have the node's
+ * last progress event. Sets *orphans to 1 if processes of a job without an agent may run here
+ * (orphans_reap). NULL: out of memory. */
+json_t *status_list(const char *root, int progress, int *orphans);
 
 struct status_now {
     const char *state, *text; /* as in AG_STATE */

@@ -27,7 +27,7 @@ for n in 25 150; do
     mkdir "$TMP/$n"
     /usr/bin/python3 "$TOP/bench/drivers/thousand.py" "$TMP/$n" "$BIN/paddlectl" $n 3 >"$TMP/$n.log" 2>&1 ||
         die "$n nodes: $(cat "$TMP/$n.log")"
-    for what in seconds node launcher ps status logs ctrlc stop; do
+    for what in seconds node launcher idle ps status top logs ctrlc stop; do
         grep -q "^bench thousand-$what ratio [0-9.]* target " "$TMP/$n.log" || die "no line of $what: $(cat "$TMP/$n.log")"
     done
     cat "$TMP/$n.log"

@@ -20,7 +20,7 @@ pid_of() { awk -v role="$1" -v rank="$2" '/ running | stopped / { for (i = 1; i 
 
 expect 2 "$ctl" top --conf=conf.ini
 has "no host of conf.ini has a job"
-start run "$ctl" run --conf=conf.ini --name=watched
+start run "$ctl" run --conf=conf.ini --name=watched --attach_lease=60 # agents are stopped below
 run=$PID
 speeds() { "$ctl" top --conf=conf.ini --once >seen 2>&1 && [ "$(grep -c 'trainer .* samples/s .*%' seen)" = 2 ]; }
 wait_for 120 "trainers with a speed" speeds
@@ -115,7 +115,7 @@ agents=$(cat node?/JOB*/.agent/pid)
 
 # --- on a terminal
 PYTHONPATH=$TOP/tests/support PYTHONDONTWRITEBYTECODE=1 LC_ALL=C.UTF-8 /usr/bin/python3 - "$ctl" "$run" <<'END' || die "on a terminal"
-import os, signal, sys
+import glob, os, signal, sys
 from screen import Screen
 ctl, job = sys.argv[1], int(sys.argv[2])
 command = [ctl, "top", "--conf=conf.ini", "--delay=0.3"]
@@ -144,31 +144,22 @@ os.kill(job, 0)  # the job goes on
 
 # A node that does not answer for 10 s: its processes are not shown, and it is asked again. The job is
 # not over, and top says so only if it is.
-def relays(s): # of nodes 0 and 1
-    found = {}
-    for p in open("/proc/%d/task/%d/children" % (s.proc.pid, s.proc.pid)).read().split():
-        args = open("/proc/%s/cmdline" % p).read()
-        for node in 0, 1:
-            if "relay" in args and "node%d" % node in args:
-                found[node] = int(p)
-    return found
+agents = [int(open(p).read()) for n in (0, 1) for p in glob.glob("node%d/JOB*/.agent/pid" % n)]
 def hosts(s): return {l.split()[1] for l in shown(s) if " trainer " in l and "does not" not in l}
 s = Screen(command, cols=110, rows=20)
 s.until(lambda: hosts(s) == {"local.0", "local.1"} or len(hosts(s)) == 2, "two nodes")
 both = hosts(s)
-held = [relays(s)[1]]
-os.kill(held[0], signal.SIGSTOP)
-s.until(lambda: any("does not answer: " in l for l in shown(s)) and len(hosts(s)) == 1, "node 1 does not answer", 60)
-s.until(lambda: hosts(s) == both, "node 1 answers again", 60)
-for pid in relays(s).values():
-    os.kill(pid, signal.SIGSTOP)
-    held.append(pid)
-assert s.wait() == 3, s
-for pid in held:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+try:
+    os.kill(agents[1], signal.SIGSTOP)
+    s.until(lambda: any("does not answer: " in l for l in shown(s)) and len(hosts(s)) == 1, "node 1 does not answer", 60)
+    os.kill(agents[1], signal.SIGCONT)
+    s.until(lambda: hosts(s) == both, "node 1 answers again", 60)
+    for pid in agents:
+        os.kill(pid, signal.SIGSTOP)
+    assert s.wait() == 3, s
+finally:
+    for pid in agents:
+        os.kill(pid, signal.SIGCONT)
 assert "the job is over" not in s.text, s
 os.kill(job, 0)
 s = Screen(command, cols=110, rows=20)

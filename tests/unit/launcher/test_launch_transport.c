@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_launch_transport.c - the queue of unsent bytes that all transports share; a child process
- * whose output cannot be read, and another whose group outlives it. */
+ * whose output cannot be read, and another whose group outlives it; a socket. */
 #include <setjmp.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -121,6 +122,53 @@ static void a_dead_member_of_the_group_does_not_hold_the_end(void **state) {
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
+static int other_end, resets;
+static void send_word(void *arg) {
+    (void)arg;
+    assert_int_equal(transport_write(ready, "question", 8), 0);
+}
+static void answer_and_end(uv_timer_t *t) {
+    char question[9];
+    (void)t;
+    assert_int_equal(read(other_end, question, sizeof question), resets ? 9 : 8);
+    assert_memory_equal(question, "question", 8);
+    assert_int_equal(write(other_end, "answer", 6), 6);
+    close(other_end);
+    uv_close((uv_handle_t *)t, NULL);
+}
+static void take_answer(const uint8_t *p, size_t n, void *arg) {
+    (void)arg;
+    assert_int_equal(n, 6);
+    assert_memory_equal(p, "answer", 6);
+}
+
+/* The socket of an agent on this machine. It ends as a relay does, also when the agent is killed
+ * with bytes unread (ECONNRESET): the link to it is then made again. */
+static void a_socket_ends_as_a_relay(void **state) {
+    static const struct transport_events ev = {send_word, take_answer, NULL, on_close, NULL};
+    (void)state;
+    for (resets = 0; resets < 2; resets++) {
+        struct pd_err err = {0}, why = {0};
+        uv_loop_t loop;
+        uv_timer_t timer;
+        int fd[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+        other_end = fd[1];
+        uv_loop_init(&loop);
+        assert_int_equal(transport_socket(&ready, &loop, fd[0], &ev, &why, &err), 0);
+        if (resets) /* one byte more than the other end reads */
+            assert_int_equal(transport_write(ready, "question, and more", 18), 0);
+        uv_timer_init(&loop, &timer);
+        uv_timer_start(&timer, answer_and_end, 100, 0);
+        alarm(60);
+        uv_run(&loop, UV_RUN_DEFAULT);
+        alarm(0);
+        assert_int_equal(why.code, PD_ECLOSED);
+        assert_non_null(strstr(why.msg, "ended with exit status 0"));
+        assert_int_equal(uv_loop_close(&loop), 0);
+    }
+}
+
 int main(int argc, char **argv) {
     (void)argv;
     if (argc > 1)
@@ -129,6 +177,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_long_queue_gives_its_memory_back),
         cmocka_unit_test(no_memory_for_the_output_ends_the_child),
         cmocka_unit_test(a_dead_member_of_the_group_does_not_hold_the_end),
+        cmocka_unit_test(a_socket_ends_as_a_relay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
