@@ -2,6 +2,7 @@
 # paddlectl - one Makefile. Objects live in build/FLAVOR, one folder per set of flags:
 #   make                      release build, programs in build/release (build/bin points there)
 #   make DEV=1                the same with -Werror
+#   make V=1                  whole commands in place of short lines
 #   make SANITIZE=address,undefined | thread
 #   make test | soak | demo | bench | quality | goldens | docs | recording | man | deb | wheel | release |
 #   install PREFIX= LIBDIR= DESTDIR= | compile_commands.json
@@ -10,6 +11,12 @@ CC      ?= gcc
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 PKG     ?= pkg-config
+
+# $(call say,CC,FILE)COMMAND: a short line in place of the command; with V=1 the command, with -s neither.
+ifneq ($(V),1)
+say = @$(if $(findstring s,$(firstword -$(MAKEFLAGS))),,echo $(1) $(2);)
+.SILENT: install dist clean reference
+endif
 
 FLAVOR  := release
 CFLAGS_OPT := -O3 -g
@@ -103,7 +110,7 @@ $(B):
 # Tests may call more of libc than the programs: src/base/base.h.
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) -MMD -MP -c $< -o $@
 
 # The page of `paddlectl report` has these files in it.
 DYGRAPHS ?= /usr/share/javascript/dygraphs
@@ -115,10 +122,10 @@ $(B)/launcher/report/report_page.o: $(wildcard launcher/report/*.js launcher/rep
 # protobuf-c's code for the messages of event files. Its warnings are not ours.
 $(EVENT).c: launcher/tensorboard/event.proto
 	@mkdir -p $(@D)
-	protoc-c --c_out=$(@D) --proto_path=$(<D) $<
+	$(call say,PROTOC,$<)protoc-c --c_out=$(@D) --proto_path=$(<D) $<
 $(EVENT).h: $(EVENT).c ;
 $(EVENT).o: $(EVENT).c $(B)/flags
-	$(CC) $(CFLAGS_ALL) -w -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) -w -MMD -MP -c $< -o $@
 $(B)/launcher/tensorboard/tensorboard.o: private CFLAGS_ALL += -I$(B)/launcher/tensorboard
 $(B)/launcher/tensorboard/tensorboard.o: $(EVENT).h
 
@@ -128,35 +135,35 @@ $(B)/flags: FORCE | $(B)
 
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@
+	$(call say,CC,$< -fPIC)$(CC) $(CFLAGS_ALL) -fPIC -fvisibility=hidden -MMD -MP -c $< -o $@
 
 # It finds the libraries that lie beside it: a workspace brings them all, since nodes have nothing installed.
 $(CAPI_SO): $(CAPI_OBJS) $(CAPI_MAP)
-	$(CC) -shared -Wl,-soname,libpaddle_ps.so.1 -Wl,-rpath,'$$ORIGIN' -Wl,-z,defs -Wl,--version-script=$(CAPI_MAP) $(LDFLAGS_ALL) \
+	$(call say,LD,$(@F))$(CC) -shared -Wl,-soname,libpaddle_ps.so.1 -Wl,-rpath,'$$ORIGIN' -Wl,-z,defs -Wl,--version-script=$(CAPI_MAP) $(LDFLAGS_ALL) \
 	    $(CAPI_OBJS) $(CAPI_LIBS) -o $@
 
 $(LIBPADDLE): $(LIB_OBJS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$(@F))ar rcs $@ $^
 
 $(B)/liblauncher.a: $(LAUNCHER_OBJS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$(@F))ar rcs $@ $^
 
 $(B)/libworker.a: $(WORKER_OBJS)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call say,AR,$(@F))ar rcs $@ $^
 
 # Its calls are weak references, so that the static file does without: launcher/dashboard/dashboard_http.c.
 $(B)/paddlectl: $(B)/launcher/main.o $(B)/liblauncher.a $(LIBPADDLE)
-	$(CC) -pie $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -Wl,--no-as-needed -lmicrohttpd -o $@
+	$(call say,LD,$(@F))$(CC) -pie $(LDFLAGS_ALL) $^ $(CLIENT_LIBS) -Wl,--no-as-needed -lmicrohttpd -o $@
 
 $(B)/paddle_agent: $(B)/worker/agent_main.o $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(NODE_LIBS) -o $@
-	$(if $(SANITIZE),,strip $@)
+	$(call say,LD,$(@F))$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(NODE_LIBS) -o $@
+	$(if $(SANITIZE),,$(call say,STRIP,$(@F))strip $@)
 
 $(B)/paddle_agent.gz: $(B)/paddle_agent
-	gzip $(if $(SANITIZE),-1,-9)nc $< >$@
+	$(call say,GZIP,$(@F))gzip $(if $(SANITIZE),-1,-9)nc $< >$@
 
 # Some kB: no libc (src/seed/sys.h), one segment. With a sanitizer it is a program like any other.
 SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings $(WERROR)
@@ -164,22 +171,22 @@ SEED_CFLAGS := -std=gnu11 -Isrc -Wall -Wextra -Wformat=2 -Wshadow -Wstrict-proto
 SEED_BARE := -O2 -static-pie -nostdlib -ffreestanding -fno-stack-protector -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns \
     -fPIE $(call knows,-fcf-protection) -ffunction-sections -Wl,--gc-sections,-z,noseparate-code,-z,norelro,-z,noexecstack,--no-dynamic-linker,--build-id=none -s
 $(B)/paddle_seed: $(wildcard src/seed/*.c src/seed/*.h) src/base/blake2b_tables.h $(B)/flags
-	$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
+	$(call say,LD,$(@F))$(CC) $(SEED_CFLAGS) $(if $(SANITIZE),-D_GNU_SOURCE -DSEED_LIBC $(CFLAGS_OPT),$(SEED_BARE)) $(filter %.c,$^) -o $@
 
 $(B)/paddle_worker: $(B)/worker/worker_main.o $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(call A,crypto) $(NODE_LIBS) -o $@
-	$(if $(SANITIZE),,strip -g $@)
+	$(call say,LD,$(@F))$(CC) $(STATIC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(call A,crypto) $(NODE_LIBS) -o $@
+	$(if $(SANITIZE),,$(call say,STRIP,$(@F))strip -g $@)
 
 # Where there is no zstd here, it travels as it is.
 $(B)/paddle_worker.zst: $(B)/paddle_worker
-	if command -v zstd >/dev/null; then zstd -q -f -9 --check $< -o $@ && touch $@; else rm -f $@; fi
+	$(call say,ZSTD,$(@F))if command -v zstd >/dev/null; then zstd -q -f -9 --check $< -o $@ && touch $@; else rm -f $@; fi
 
 # --- tests: a program per tests/unit/FOLDER/test_*.c, a script per tests/integration/*/*.sh --------
 UNIT_SRCS := $(wildcard tests/unit/*/test_*.c)
 UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 
 $(UNIT): %: %.o $(B)/tests/support/c/alloc_fails.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
-	$(CC) $(LDFLAGS_ALL) -Wl,--wrap=pd_fault,--wrap=pd_secret_new,--wrap=pd_secret_free $(filter %.o,$^) $(filter %.a,$^) $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
+	$(call say,LD,$(@F))$(CC) $(LDFLAGS_ALL) -Wl,--wrap=pd_fault,--wrap=pd_secret_new,--wrap=pd_secret_free $(filter %.o,$^) $(filter %.a,$^) $(BLAS_LINK) $(CLIENT_LIBS) -lcmocka -o $@
 
 $(B)/tests/unit/launcher/test_launch_seed: | $(if $(HAS_SEED),$(B)/paddle_seed)
 # Jobs on a simulated clock and network: the calls of tests/sim/wraps end there.
@@ -199,7 +206,7 @@ objects: $(LIB_OBJS) $(LAUNCHER_OBJS) $(WORKER_OBJS) \
 # bench/programs/NAME.c is build/FLAVOUR/bench/NAME; their scripts build them.
 $(B)/bench/%: $(B)/bench/programs/%.o $(LIBPADDLE)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
+	$(call say,LD,$(@F))$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 $(B)/bench/products: LDFLAGS_ALL += -Wl,--wrap=nn_gemm
 bench-programs: $(patsubst bench/programs/%.c,$(B)/bench/%,$(wildcard bench/programs/*.c))
 .PHONY: bench-programs
@@ -209,7 +216,7 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c)
 
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 	@mkdir -p $(@D)
-	$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
+	$(call say,LD,$(@F))$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 
 # It has src/seed in it, which has no libc.
 $(B)/tests/fuzz/fuzz_seed.o: BASE_H :=
@@ -317,13 +324,14 @@ $(MAN)/made: $(B)/paddlectl $(B)/paddle_worker
 CONTAINED = $(filter %.a,$(NODE_LIBS)) $(BLAS) $(call A,crypto) $(call A,c) $(shell $(CC) -print-libgcc-file-name) \
     $(wildcard /usr/include/Random123/philox.h /usr/include/xxhash.h $(DYGRAPHS)/dygraph.min.js)
 $(B)/NOTICES $(B)/NOTICES-static: Makefile $(B)/flags
-	echo 'The programs and libpaddle_ps contain parts of these packages of Debian, under these licences.' >$@
-	for f in $(realpath $(CONTAINED)); do dpkg -S $$f; done | sed 's/:.*//' | sort -u | while read -r p; do \
+	$(call say,LICENCES,$(@F))echo 'The programs and libpaddle_ps contain parts of these packages of Debian, under these licences.' >$@
+	$(if $(filter 1,$(V)),,@)for f in $(realpath $(CONTAINED)); do dpkg -S $$f; done | sed 's/:.*//' | sort -u | while read -r p; do \
 	    printf '\n==== %s\n\n' $$p && cat /usr/share/doc/$$p/copyright || exit 1; done >>$@
 
 D := $(DESTDIR)
 PYTHONDIR = $(PREFIX)/share/paddlectl/python
 install: all man $(B)/NOTICES
+	$(call say,INSTALL,$D$(PREFIX)):
 	install -d $(addprefix $D$(PREFIX)/,bin include libexec/paddlectl share/doc/paddlectl share/paddlectl \
 	    share/man/man1 share/man/man5) $D$(LIBDIR)/pkgconfig $D$(PYTHONDIR)/paddle_ps
 	install -m 755 $(B)/paddlectl $D$(PREFIX)/bin/
@@ -356,8 +364,8 @@ RELEASE_LIBS = $(foreach l,ssh archive nettle crypto protobuf-c,$(call A,$l)) $(
 RELEASE := build/paddlectl-$(VERSION)-$(shell uname -m)
 $(B)/NOTICES-static: CONTAINED += $(filter %.a,$(RELEASE_LIBS))
 $(B)/paddlectl-static: $(B)/launcher/main.o $(B)/packaging/no_kerberos.o $(B)/liblauncher.a $(LIBPADDLE)
-	$(CC) -static-pie $(LDFLAGS_ALL) $^ $(RELEASE_LIBS) -o $@
-	strip $@
+	$(call say,LD,$(@F))$(CC) -static-pie $(LDFLAGS_ALL) $^ $(RELEASE_LIBS) -o $@
+	$(call say,STRIP,$(@F))strip $@
 release: all $(B)/paddlectl-static $(B)/NOTICES-static
 	@rm -rf $(B)/bundle && $(MAKE) --no-print-directory -s install DESTDIR='$(CURDIR)/$(B)/bundle' PREFIX= >$(B)/bundle.log 2>&1 || \
 	    { tail -20 $(B)/bundle.log; exit 1; }

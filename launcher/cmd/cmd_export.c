@@ -2,14 +2,18 @@
 /* cmd_export.c - paddlectl export: writes a saved model in the format of numpy, word2vec or the
  * original system. */
 #include "launcher/cmd/cmd.h"
+#include "launcher/cmd/cmd_places.h"
 #include "model/export.h"
 
 int cmd_export(int argc, char **argv) {
     int json = 0;
     const char *model = NULL;
+    struct cmd_places p = {0};
     struct model_export x = {.format = "npz"};
     const struct pd_extra_option extra[] = {
-        {"model=FOLDER", NULL, &model, "the saved model; required"},
+        {"model=FOLDER", NULL, &model,
+         "the saved model, or a folder whose newest model is used; default: the newest model in "
+         "the outputs of conf.ini, then in the workspace's output"},
         {"format=npz|word2vec|word2vec-binary|original", NULL, &x.format,
          "the output format; default: npz"},
         {"out=FILE", NULL, &x.out, "the file to write, for format original a folder; required"},
@@ -17,19 +21,22 @@ int cmd_export(int argc, char **argv) {
          "word2vec: the embedding to write, if the model has several"},
         {"vocabulary=FILE", NULL, &x.vocabulary,
          "word2vec: a file with one word per line; default: row numbers serve as words"},
+        {"conf=FILE", NULL, &p.conf,
+         "the configuration that names workspace and outputs; default: ./conf.ini, if it exists"},
         CMD_JSON(&json),
         {0},
     };
     const struct cmd_line line = {
-        .usage = "paddlectl export --model=FOLDER --out=FILE [options]\n"
-                 "Writes a saved model in another format.",
+        .usage = "paddlectl export --out=FILE [options]\n"
+                 "Writes a saved model in another format. In the folder where 'paddlectl run' "
+                 "worked, it takes the newest model of its jobs.",
         .about = "npz is an archive for numpy.load: one array for each dense parameter, and two "
                  "for each table, NAME with the rows and NAME.ids with their ids in ascending "
                  "order. word2vec and word2vec-binary contain one embedding in the formats of the "
                  "word2vec tool, which gensim reads. original is a folder with one file per "
                  "parameter: int32 0, uint32 4, uint64 number of values, float32 values; rows that "
                  "the model lacks are zeros.",
-        .examples = "paddlectl export --model=output/pass-00001 --out=model.npz\tfor numpy\n"
+        .examples = "paddlectl export --out=model.npz\tthe newest model, for numpy\n"
                     "paddlectl export --model=output/pass-00001 --format=word2vec "
                     "--vocabulary=dict.txt --out=words.txt\tfor gensim\n",
         .extra = extra,
@@ -43,12 +50,16 @@ int cmd_export(int argc, char **argv) {
     if (rc != CMD_GO_ON)
         return rc;
     pd_options_release(&o);
-    if (!model || !x.out)
-        rc = pd_fail(&err, PD_EUSAGE, "%s",
-                     model ? "no output given: use --out=FILE"
-                           : "no model given: use --model=FOLDER");
-    else
-        rc = model_open(&m, model, &err);
+    rc = 0;
+    if (!x.out)
+        rc = pd_fail(&err, PD_EUSAGE, "no output given: use --out=FILE");
+    else if (model && (pd_fmt(p.model, sizeof p.model, "%s", model) ||
+                       pd_fmt(p.workspace, sizeof p.workspace, ".")))
+        rc = pd_fail(&err, PD_EUSAGE, "the path of --model is too long");
+    if (!rc)
+        rc = cmd_find_places(&p, &err);
+    if (!rc)
+        rc = model_open(&m, p.model, &err);
     if (!rc)
         rc = model_export(m, &x, &c, &err);
     model_close(m);

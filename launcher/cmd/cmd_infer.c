@@ -4,67 +4,10 @@
  * networks. */
 #include "conf/infer_args.h"
 #include "launcher/cmd/cmd.h"
-#include "launcher/outputs/outputs.h"
+#include "launcher/cmd/cmd_places.h"
 #include "launcher/link/bootstrap.h"
 
 enum { MAX_ARGS = 16 };
-
-struct places { /* what the user gave, or what was found */
-    const char *conf;
-    char model[PATH_MAX], workspace[PATH_MAX];
-};
-
-static int has_file(const char *folder, const char *name) {
-    char path[PATH_MAX];
-    return !pd_fmt(path, sizeof path, "%s/%s", folder, name) && !access(path, F_OK);
-}
-
-/* The folder that `paddlectl run` sends, ./workspace, or the current folder. */
-static void find_workspace(struct places *p, const struct pd_options *o) {
-    struct stat st;
-    const char *given = o->job_dispatch_package;
-    if (*given && !stat(given, &st) && S_ISDIR(st.st_mode))
-        pd_fmt(p->workspace, sizeof p->workspace, "%s", given);
-    else
-        pd_fmt(p->workspace, sizeof p->workspace, "%s",
-               has_file("workspace", "train.ini") ? "workspace" : ".");
-}
-
-/* The newest model of the jobs, or else of a training by hand in the workspace. */
-static int find_model(struct places *p, const struct pd_options *o, struct pd_err *err) {
-    char by_hand[PATH_MAX];
-    struct pd_err none = {0};
-    if (!outputs_newest_model(o->outputs, p->model, sizeof p->model, &none) ||
-        (!pd_fmt(by_hand, sizeof by_hand, "%s/output", p->workspace) &&
-         !outputs_newest_model(by_hand, p->model, sizeof p->model, &none)))
-        return 0;
-    return pd_fail(err, PD_EUSAGE, "no model given, and %s has none: use --model=FOLDER",
-                   o->outputs);
-}
-
-/* Completes the places that the user did not give. */
-static int find_places(struct places *p, struct pd_err *err) {
-    struct pd_options o;
-    char root[PATH_MAX];
-    const int given = *p->model, has_workspace = *p->workspace;
-    if (given && !has_file(p->model, "manifest.json") &&
-        !pd_fmt(root, sizeof root, "%s", p->model) &&
-        outputs_newest_model(root, p->model, sizeof p->model, err))
-        return err->code;
-    if (given && has_workspace)
-        return 0;
-    int rc = pd_options_init(&o, err);
-    if (!rc && (p->conf || !access("conf.ini", F_OK)))
-        rc = pd_options_read_conf(&o, p->conf ? p->conf : "conf.ini", err);
-    if (!rc && !has_workspace)
-        find_workspace(p, &o);
-    if (!rc && !given)
-        rc = find_model(p, &o, err);
-    pd_options_release(&o);
-    if (!rc && (!given || strcmp(p->workspace, ".")))
-        fprintf(stderr, "paddlectl: model %s, workspace %s\n", p->model, p->workspace);
-    return rc;
-}
 
 static int run_worker(char words[][PATH_MAX + 32], int n, struct pd_err *err) {
     char path[PATH_MAX], role[] = "infer", *argv[MAX_ARGS + 3] = {path, role};
@@ -85,7 +28,7 @@ int cmd_infer(int argc, char **argv) {
 #define X(name, text) int name = 0;
     PD_INFER_FLAGS(X)
 #undef X
-    struct places p = {0};
+    struct cmd_places p = {0};
     const struct pd_extra_option extra[] = {
 #define X(name, usage, text) {usage, NULL, &name, text},
         PD_INFER_ARGS(X)
@@ -105,8 +48,13 @@ int cmd_infer(int argc, char **argv) {
             "without a cluster. In the folder where 'paddlectl run' worked, it uses the newest "
             "model of its jobs.",
         .about =
-            "The data must have the format of the training data, labels included; the labels "
-            "are read and not used. Tables are mapped and not loaded, so they may be larger "
+            "The data must have the format of the training data. Labels are not used, and lines "
+            "may lack them. The number of columns tells whether a line does, or the header that "
+            "names the columns; in libsvm a first word with a colon. Images may lack their file "
+            "of labels. Only if the printed layer reads a label itself, no line may lack it. A "
+            "sentence that is too short for the network has no line, and a message names it, "
+            "as training makes no samples of it.\n\n"
+            "Tables are mapped and not loaded, so they may be larger "
             "than memory. An id without a row reads as a row of zeros.\n\n"
             "If the outputs are classes with names (the words of vocabulary_file, or values of "
             "a label), a line has the 5 most probable as word:value. --ids prints numbers.",
@@ -136,7 +84,7 @@ int cmd_infer(int argc, char **argv) {
              pd_fmt(p.workspace, sizeof p.workspace, "%s", workspace ? workspace : ""))
         rc = pd_fail(&err, PD_EUSAGE, "the path of --model or --workspace is too long");
     else
-        rc = find_places(&p, &err);
+        rc = cmd_find_places(&p, &err);
     model = p.model;
     workspace = p.workspace;
 #define X(name, usage, text)                                                        \

@@ -170,7 +170,7 @@ static int samples(const struct given *g, const char *const *input, size_t n, st
                                        {"bad_lines", c.bad_lines},
                                        {"train_lines", c.train_lines},
                                        {"test_lines", c.test_lines},
-                                       {"categories", c.categories},
+                                       {c.counted ? "categories" : NULL, c.categories},
                                        {"rare", c.rare},
                                        {NULL, 0}};
     if (cmd_show_counts(counts, g->json))

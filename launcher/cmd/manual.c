@@ -165,6 +165,47 @@ static void exit_status(struct pd_buf *out, const struct cmd_line *line) {
         }
 }
 
+struct name_text {
+    const char *name, *text;
+};
+
+/* tests/integration/source/documents.sh: every variable that the programs read is here or in docs.
+ */
+static const struct name_text environment[] = {
+    {"COLUMNS", "the width of plots, if the output is no terminal"},
+    {"HOME", "the folder of ~ in paths"},
+    {"NO_COLOR", "if set to any value, paddlectl uses no colours"},
+    {"PADDLECTL_LIBEXEC",
+     "the folder of paddle_agent and paddle_worker, if they are not in the installed place"},
+    {"PATH", "where ssh, srun, kubectl, mpirun and other programs are found"},
+    {"SHELL", "runs the ProxyCommand of ssh's configuration"},
+    {"SLURM_JOB_ID, SLURM_JOB_NUM_NODES, SLURM_JOB_NODELIST",
+     "engine = slurm: the allocation in which paddlectl was started"},
+    {"SSH_ASKPASS, SSH_ASKPASS_REQUIRE",
+     "the program that asks for passwords and passphrases, and whether it is used, as for ssh"},
+    {"SSH_AUTH_SOCK", "the socket of the ssh agent"},
+    {"TERM", "the kind of terminal; dumb: no colours and no live lines"},
+    {"TMPDIR", "the folder of temporary files; default: /tmp"},
+    {"USER", "the name to log in with, if the system does not know the user"},
+    {"XDG_CACHE_HOME", "the folder of the cache; default: ~/.cache"},
+    {NULL, NULL},
+};
+
+static const struct name_text files[] = {
+    {"conf.ini", "the configuration, in the current folder unless --conf names another file"},
+    {"workspace/train.ini", "the data, the network and the training, see paddlectl-train.ini(5)"},
+    {"workspace/.paddleignore", "files that are not sent, by the rules of .gitignore"},
+    {"output/", "the outputs of jobs, one folder per job; output/latest points at the newest"},
+    {"~/.ssh/config, ~/.ssh/known_hosts", "how to reach hosts, and their keys, as for ssh"},
+    {"~/.cache/paddlectl/", "hashes of files that were sent, to read only what has changed"},
+    {NULL, NULL},
+};
+
+static void put_names(struct pd_buf *out, const struct name_text *t) {
+    for (; t->name; t++)
+        option(out, "", t->name, NULL, t->text, "");
+}
+
 static void own_options(const struct manual *m, struct pd_buf *out) {
     pd_put_fmt(out, ".SH OPTIONS\n");
     for (const struct pd_extra_option *e = m->extra; e->name; e++) {
@@ -234,16 +275,9 @@ void manual_main_man(const struct command *table, size_t n, struct pd_buf *out) 
                     "the option \\fB\\-\\-help\\fR.\n");
     exit_status(out, NULL);
     pd_put_fmt(out, ".SH ENVIRONMENT\n");
-    option(out, "", "NO_COLOR", NULL, "if set to any value, paddlectl uses no colours", "");
-    option(out, "", "SSH_AUTH_SOCK", NULL, "the socket of the ssh agent", "");
-    option(out, "", "PADDLECTL_LIBEXEC", NULL,
-           "the folder of paddle_agent and paddle_worker, if they are not in the installed place",
-           "");
+    put_names(out, environment);
     pd_put_fmt(out, ".SH FILES\n");
-    option(out, "", "conf.ini", NULL,
-           "the configuration, in the current folder unless --conf names another file", "");
-    option(out, "", "output/", NULL,
-           "the outputs of jobs, one folder per job; output/latest points at the newest", "");
+    put_names(out, files);
     pd_put_fmt(out, ".SH SEE ALSO\n.BR paddlectl.ini (5),\n.BR paddlectl\\-train.ini (5)");
     for (size_t i = 0; i < n; i++)
         pd_put_fmt(out, ",\n.BR paddlectl\\-%s (1)", table[i].name);

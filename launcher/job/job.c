@@ -554,12 +554,6 @@ int job_loop(struct job *j, enum job_phase first) {
     if (j->joined)
         watch_print(j, "%s, %d of its %d node%s", j->id, j->n_hosts, j->n_nodes,
                     j->n_nodes == 1 ? "" : "s");
-    else
-        watch_print(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
-    if (*j->checkpoint.text)
-        watch_print(j, "%s", j->checkpoint.text);
-    if (*j->checkpoint.settings)
-        watch_print(j, "%s", j->checkpoint.settings);
     job_dispatch_show(j);
     start_loop(j);
     job_enter(j, first);

@@ -190,6 +190,7 @@ struct job {
     struct tensorboard *tensorboard;   /* event files of the record, or NULL */
     struct job_flags flags;
     struct ask_all *search;         /* attach: the connections that found the job */
+    int announced;                  /* watch_announce has printed the job's id */
     int joined;                     /* attach: the job continues when paddlectl ends */
     int owns;                       /* this paddlectl keeps an attached job alive (job_owner.c) */
     int demoted;                    /* another one has kept the job since it began */
@@ -392,6 +393,7 @@ void watch_subscribe(struct job_node *n);
 void watch_frame(struct link *l, struct wire_frame *f, json_t *body, void *arg);
 void watch_show_state(struct job *j);
 int watch_drained(const struct job_node *n);
+void watch_announce(struct job *j); /* a node is reached: prints the job's id, once */
 void watch_print(struct job *j, const char *fmt, ...)
     __attribute__((format(printf, 2, 3))); /* print a message of paddlectl */
 /* Print "BEFORE host TEXT"; the text begins with its blank or colon. Messages of several nodes with

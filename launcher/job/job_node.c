@@ -120,6 +120,7 @@ static void on_hello(struct link *l, void *arg) {
         return;
     }
     n->greeted = 1;
+    watch_announce(j);
     pd_fmt(n->job_dir, sizeof n->job_dir, "%.1000s/%s", link_facts(l)->root, j->id);
     n->lease_ms = (uint64_t)(j->opts->attach_lease * 1000);
     link_keep(l, n->lease_ms);

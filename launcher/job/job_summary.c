@@ -2,6 +2,7 @@
 /* job_summary.c - the last lines of a job: what it has reached, where the model lies, how to go on.
  * Node 0 reports the last test and the best pass (AG_RESULT, src/agent/core/passes.h). */
 #include "base/json_text.h"
+#include "conf/ini_file.h"
 #include "launcher/job/job_internal.h"
 #include "launcher/outputs/saved_name.h"
 #include "launcher/text/when.h"
@@ -104,6 +105,78 @@ static void put_duration(const struct job *j, struct pd_buf *b) {
     pd_put_fmt(b, " in %s", span);
 }
 
+/* --- what to do with the model --- */
+
+enum { WORD = 64 };
+
+/* A network whose first cost is a layer itself (type = sum) predicts nothing: infer has no answer.
+ */
+struct vectors {
+    char cost[WORD + 8], type[WORD], input[WORD]; /* of the first cost; its section is `cost` */
+    char layer[WORD], param[WORD];                /* of that input: its type, its first parameter */
+    char vocabulary[PATH_MAX];
+};
+
+static void take_word(char out[WORD], const char *value) {
+    pd_fmt(out, WORD, "%.*s", (int)strcspn(value, ", \t"), value);
+}
+
+static int on_cost(void *arg, const char *section, const char *name, const char *value, int line,
+                   struct pd_err *err) {
+    struct vectors *v = arg;
+    (void)line, (void)err;
+    if (!strcmp(section, "data") && !strcmp(name, "vocabulary_file"))
+        pd_fmt(v->vocabulary, sizeof v->vocabulary, "%s", value);
+    if (!pd_starts_with(section, "cost ") || (*v->cost && strcmp(v->cost, section)))
+        return 0;
+    pd_fmt(v->cost, sizeof v->cost, "%s", section);
+    if (!strcmp(name, "type"))
+        take_word(v->type, value);
+    else if (!strcmp(name, "input"))
+        take_word(v->input, value);
+    return 0;
+}
+
+static int on_layer(void *arg, const char *section, const char *name, const char *value, int line,
+                    struct pd_err *err) {
+    struct vectors *v = arg;
+    (void)line, (void)err;
+    if (!pd_starts_with(section, "layer ") || strcmp(section + strlen("layer "), v->input))
+        return 0;
+    if (!strcmp(name, "type"))
+        take_word(v->layer, value);
+    else if (!strcmp(name, "param"))
+        take_word(v->param, value);
+    return 0;
+}
+
+/* "export ..." or "infer ..." for the model in folder `model`. */
+static void put_next(const struct job *j, const char *model, struct pd_buf *b) {
+    struct vectors v = {0};
+    struct pd_err none = {0};
+    const char *text = (const char *)j->train_ini.data, *folder = j->opts->job_dispatch_package;
+    char dict[PATH_MAX];
+    if (j->train_ini.len) {
+        pd_ini_read_text("train.ini", text, j->train_ini.len, NULL, on_cost, &v, &none);
+        pd_ini_read_text("train.ini", text, j->train_ini.len, NULL, on_layer, &v, &none);
+    }
+    if (strcmp(v.type, "sum")) {
+        pd_put_fmt(b, "infer --model=%s --data=FILE\n", model);
+        return;
+    }
+    pd_put_fmt(b, "export --model=%s", model);
+    if (strcmp(v.layer, "skip_gram") || !*v.param) {
+        pd_put_fmt(b, " --out=model.npz\n");
+        return;
+    }
+    folder += pd_starts_with(folder, "./") ? 2 : 0;
+    pd_put_fmt(b, " --format=word2vec --param=%s", v.param);
+    if (*v.vocabulary && *v.vocabulary != '/' &&
+        !pd_fmt(dict, sizeof dict, "%s/%s", folder, v.vocabulary) && !access(dict, R_OK))
+        pd_put_fmt(b, " --vocabulary=%s", dict);
+    pd_put_fmt(b, " --out=words.txt\n");
+}
+
 void job_summary_done(const struct job *j, struct pd_buf *b) {
     char model[PATH_MAX], pass[BRACKETS];
     const char *name = output_name(j->saved);
@@ -116,12 +189,11 @@ void job_summary_done(const struct job *j, struct pd_buf *b) {
     if (j->joined)
         pd_put_fmt(b, "paddlectl | %s%snext: paddlectl fetch %s\n", *j->saved ? j->saved : "",
                    *j->saved ? " is on the nodes; " : "", j->id);
-    else if (local_model(j, name, model))
-        pd_put_fmt(b,
-                   "paddlectl | model: %s%s\n"
-                   "paddlectl | next: paddlectl infer --model=%s --data=FILE\n",
-                   model, pass_in_brackets(name, pass), model);
-    else
+    else if (local_model(j, name, model)) {
+        pd_put_fmt(b, "paddlectl | model: %s%s\npaddlectl | next: paddlectl ", model,
+                   pass_in_brackets(name, pass));
+        put_next(j, model, b);
+    } else
         pd_put_fmt(b, "paddlectl | the outputs are in %s\n", j->out.dir);
 }
 

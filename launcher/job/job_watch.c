@@ -70,6 +70,17 @@ void watch_print(struct job *j, const char *fmt, ...) {
     print_line(j, text);
 }
 
+void watch_announce(struct job *j) {
+    if (j->joined || j->announced)
+        return;
+    j->announced = 1;
+    watch_print(j, "%s on %d node%s", j->id, j->n_nodes, j->n_nodes == 1 ? "" : "s");
+    if (*j->checkpoint.text)
+        watch_print(j, "%s", j->checkpoint.text);
+    if (*j->checkpoint.settings)
+        watch_print(j, "%s", j->checkpoint.settings);
+}
+
 void watch_node(const struct job_node *n, const char *before, int with_id, const char *fmt, ...) {
     struct job *j = n->job;
     char text[1000], id[24] = "";

@@ -103,6 +103,9 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
         .known_hosts = o->known_hosts,
         .config = o->ssh_config,
         .proxy_jump = o->proxy_jump,
+        .from_identity_file = option_source(o, "identity_file"),
+        .from_known_hosts = option_source(o, "known_hosts"),
+        .from_config = option_source(o, "ssh.config"),
         .accept_new = o->host_key_policy == PD_HOSTKEY_ACCEPT_NEW,
         .connect_timeout_ms = (uint64_t)(o->connect_timeout * 1000),
         .fanout = (int)o->fanout,
@@ -120,7 +123,9 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
     }
     if (!remote)
         return 0;
-    return *o->connect ? open_connector(c, err) : ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
+    if (*o->connect)
+        return open_connector(c, err);
+    return ssh_pool_new(&c->env.ssh, &c->loop, &s, err);
 }
 
 /* The parts that init prepares beside the hosts. */

@@ -2,8 +2,11 @@
 /* record_files.c - see record_files.h. */
 #include "launcher/record/record_files.h"
 
+#include <sodium.h>
+
 #include "base/json_text.h"
 #include "launcher/record/record_internal.h"
+#include "pack/object/chunker.h"
 #include "pack/object/path.h"
 
 static int kept_path(const char *outputs, const char *id, const char *end, char out[PATH_MAX]) {
@@ -65,14 +68,39 @@ static int name_contents(const struct kept_files *k, struct pd_err *err) {
     return rc;
 }
 
+struct pieces_hash {
+    const struct scan *scan;
+    crypto_generichash_state st;
+};
+
+static void hash_object(void *arg, long object) {
+    struct pieces_hash *h = arg;
+    crypto_generichash_update(&h->st, scan_object_id(h->scan, object)->b, OBJECT_ID);
+}
+
+/* Small files share objects with their neighbours, which says nothing of their contents. */
+static void hash_pieces(const struct scan *s, size_t i, const struct scan_item *item,
+                        char hex[2 * OBJECT_ID + 1]) {
+    struct pieces_hash h = {.scan = s};
+    struct object_id out;
+    if (item->type != MANIFEST_FILE || item->size < CHUNKER_SMALL)
+        return;
+    crypto_generichash_init(&h.st, NULL, 0, sizeof out);
+    scan_item_objects(s, i, hash_object, &h);
+    crypto_generichash_final(&h.st, out.b, sizeof out);
+    object_hex(&out, hex);
+}
+
 /* -1: the path is not UTF-8 text, or no memory. */
-static int put_entry(struct pd_buf *out, const struct scan_item *i, const char *id) {
+static int put_entry(struct pd_buf *out, const struct scan_item *i, const char *id,
+                     const char *pieces, int is_data) {
     static const char *const types[] = {
         [MANIFEST_FILE] = "file", [MANIFEST_FOLDER] = "folder", [MANIFEST_LINK] = "link"};
-    json_t *o = json_pack("{s:s, s:s, s:i, s:I, s:I, s:s*, s:s*}", "path", i->path, "type",
-                          types[i->type], "mode", (int)i->mode, "mtime_ns", (json_int_t)i->mtime_ns,
-                          "size", (json_int_t)i->size, "id", *id ? id : NULL, "target",
-                          *i->target ? i->target : NULL);
+    json_t *o =
+        json_pack("{s:s, s:s, s:i, s:I, s:I, s:s*, s:s*, s:s*, s:o*}", "path", i->path, "type",
+                  types[i->type], "mode", (int)i->mode, "mtime_ns", (json_int_t)i->mtime_ns, "size",
+                  (json_int_t)i->size, "id", *id ? id : NULL, "pieces", *pieces ? pieces : NULL,
+                  "target", *i->target ? i->target : NULL, "data", is_data ? json_true() : NULL);
     char *text = o ? json_dumps(o, RECORD_LINE) : NULL;
     if (text)
         pd_put_fmt(out, "%s\n", text);
@@ -81,11 +109,11 @@ static int put_entry(struct pd_buf *out, const struct scan_item *i, const char *
     return text ? 0 : -1;
 }
 
-static int keep_all(struct kept_files *k, const struct scan *s, struct pd_err *err) {
+static int keep_all(struct kept_files *k, const struct scan *s, int is_data, struct pd_err *err) {
     int rc = 0;
     for (size_t i = 0; i < scan_n_items(s) && !rc; i++) {
         struct scan_item item;
-        char id[2 * OBJECT_ID + 1] = "";
+        char id[2 * OBJECT_ID + 1] = "", pieces[2 * OBJECT_ID + 1] = "";
         scan_item(s, i, &item);
         if (!item.kept)
             continue;
@@ -100,7 +128,9 @@ static int keep_all(struct kept_files *k, const struct scan *s, struct pd_err *e
             else
                 rc = rc ? pd_err_copy(err, &why) : keep_contents(k, (size_t)item.size, id, err);
         }
-        if (!rc && put_entry(&k->lines, &item, id))
+        if (!*id)
+            hash_pieces(s, i, &item, pieces);
+        if (!rc && put_entry(&k->lines, &item, id, pieces, is_data))
             k->is_unlisted = 1;
     }
     return rc;
@@ -116,9 +146,9 @@ int record_files_keep(const char *outputs, const char *dir, const struct scan *w
     if (!(k.buf = pd_malloc(RECORD_FILE_MAX)))
         return pd_oom(err, "the files of a record");
     pd_put_fmt(&k.lines, "{\"version\":%d}\n", RECORD_VERSION);
-    int rc = keep_all(&k, workspace, err);
+    int rc = keep_all(&k, workspace, 0, err);
     if (!rc && data)
-        rc = keep_all(&k, data, err);
+        rc = keep_all(&k, data, 1, err);
     if (!rc && k.lines.failed)
         rc = pd_oom(err, "the files of a record");
     if (name_contents(&k, rc ? &ignored : err) && !rc)
@@ -151,11 +181,14 @@ static void add_entry(void *arg, json_t *o) {
     if (pack_clean_path(path, clean, NULL) || strcmp(clean, path) ||
         (e.type == MANIFEST_LINK && pack_check_link(path, pd_json_text(o, "target"), NULL)) ||
         (*pd_json_text(o, "id") && pd_unhex(&id, sizeof id, pd_json_text(o, "id"))) ||
+        (*pd_json_text(o, "pieces") && pd_unhex(&id, sizeof id, pd_json_text(o, "pieces"))) ||
         pd_grow(f->v, f->cap, f->n + 1)) {
         f->failed = 1;
         return;
     }
     pd_fmt(e.id, sizeof e.id, "%s", pd_json_text(o, "id"));
+    pd_fmt(e.pieces, sizeof e.pieces, "%s", pd_json_text(o, "pieces"));
+    e.is_data = json_is_true(json_object_get(o, "data"));
     e.path = pd_strdup(path);
     e.target = pd_strdup(pd_json_text(o, "target"));
     f->failed |= !e.path || !e.target;
@@ -209,6 +242,37 @@ void record_files_release(struct record_files *f) {
 const struct record_file *record_files_find(const struct record_files *f, const char *path) {
     const struct record_file key = {.path = (char *)(uintptr_t)path};
     return f->n ? bsearch(&key, f->v, f->n, sizeof *f->v, by_path) : NULL;
+}
+
+int record_file_is_equal(const struct record_file *a, const struct record_file *b) {
+    if (*a->id && *b->id)
+        return !strcmp(a->id, b->id);
+    if (a->size != b->size)
+        return 0;
+    if (*a->pieces && *b->pieces)
+        return !strcmp(a->pieces, b->pieces);
+    return a->mtime_ns == b->mtime_ns ? 1 : -1;
+}
+
+void record_files_hash(const struct record_files *f, int is_data, char hex[2 * OBJECT_ID + 1]) {
+    crypto_generichash_state st;
+    struct object_id out;
+    char text[PATH_MAX];
+    crypto_generichash_init(&st, NULL, 0, sizeof out);
+    for (size_t i = 0; i < f->n; i++) {
+        const struct record_file *e = &f->v[i];
+        const int is_known = *e->id || *e->pieces || e->type != MANIFEST_FILE;
+        if (e->is_data != is_data)
+            continue;
+        crypto_generichash_update(&st, (const uint8_t *)e->path, strlen(e->path) + 1);
+        crypto_generichash_update(&st, (const uint8_t *)e->target, strlen(e->target) + 1);
+        snprintf(text, sizeof text, "%d %o %" PRIu64 " %s%s %" PRId64, (int)e->type, e->mode,
+                 e->type == MANIFEST_FILE ? e->size : 0, e->id, e->pieces,
+                 is_known ? 0 : e->mtime_ns);
+        crypto_generichash_update(&st, (const uint8_t *)text, strlen(text) + 1);
+    }
+    crypto_generichash_final(&st, out.b, sizeof out);
+    object_hex(&out, hex);
 }
 
 int record_file_at_hand(const struct record_file *f, const char *outputs, const char *workspace,

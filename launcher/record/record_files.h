@@ -6,7 +6,8 @@
  *
  * Small files are kept: programs, train.ini, scripts. A file of more than RECORD_FILE_MAX, or
  * behind the first RECORD_FILES_MAX bytes, is only listed: it is at hand as long as the workspace
- * has it with the same size and time. */
+ * has it with the same size and time. Its entry has a hash of its pieces ("pieces"), so that two
+ * runs can be compared. */
 #pragma once
 
 #include "launcher/record/record.h"
@@ -21,7 +22,9 @@ struct record_file {
     unsigned mode;
     int64_t mtime_ns;
     uint64_t size;
-    char id[2 * OBJECT_ID + 1]; /* "": contents are not kept */
+    char id[2 * OBJECT_ID + 1];     /* "": contents are not kept */
+    char pieces[2 * OBJECT_ID + 1]; /* of contents that are not kept; "": unknown */
+    int is_data;                    /* of the data that were sent apart */
 };
 
 struct record_files {
@@ -41,6 +44,10 @@ int record_files_keep(const char *outputs, const char *dir, const struct scan *w
 int record_files_read(struct record_files *out, const char *dir, struct pd_err *err);
 void record_files_release(struct record_files *f);
 const struct record_file *record_files_find(const struct record_files *f, const char *path);
+/* 1: the contents are equal; 0: they differ; -1: unknown, only the times differ. */
+int record_file_is_equal(const struct record_file *a, const struct record_file *b);
+/* A hash of the entries, of the workspace or of the data, without times. */
+void record_files_hash(const struct record_files *f, int is_data, char hex[2 * OBJECT_ID + 1]);
 /* 1: the contents are in the file `path`. workspace: the folder that was sent, or NULL. */
 int record_file_at_hand(const struct record_file *f, const char *outputs, const char *workspace,
                         char path[PATH_MAX]);

@@ -16,8 +16,10 @@ struct compare_cmd {
     struct compared {
         const struct run *run;
         json_t *settings; /* "SECTION.KEY", as for --set, -> value */
+        char workspace[2 * OBJECT_ID + 1], data[2 * OBJECT_ID + 1]; /* hashes of the contents */
     } v[RUNS_MAX];
-    json_t *keys; /* all of their settings, in the order of the files */
+    int has_hashes; /* all records have those of their files */
+    json_t *keys;   /* all of their settings, in the order of the files */
 };
 
 /* --- settings --- */
@@ -80,6 +82,10 @@ static void id_cell(const struct compared *c, const char *key, char *out, size_t
     pd_fmt(out, cap, "%.*s", SHORT_ID, s ? s : "");
 }
 
+static void contents_cell(const struct compared *c, const char *key, char *out, size_t cap) {
+    pd_fmt(out, cap, "%.*s", SHORT_ID, !strcmp(key, "data") ? c->data : c->workspace);
+}
+
 static void text_cell(const struct compared *c, const char *key, char *out, size_t cap) {
     const char *s = !strcmp(key, "state") ? c->run->state
                                           : json_string_value(json_object_get(c->run->record, key));
@@ -127,8 +133,9 @@ static void print_table(const struct compare_cmd *p) {
     table_init(&t, (int)p->n + 1, NULL);
     table_fit(&t, term_limit(STDOUT_FILENO), "");
     table_row(&t, head);
-    n += add_row(&t, p, "files of the workspace", "workspace", id_cell, 1);
-    n += add_row(&t, p, "data files", "data", id_cell, 1);
+    cell_fn *const contents = p->has_hashes ? contents_cell : id_cell;
+    n += add_row(&t, p, "files of the workspace", "workspace", contents, 1);
+    n += add_row(&t, p, "data files", "data", contents, 1);
     n += add_row(&t, p, "paddle_worker", "worker", id_cell, 1);
     n += add_row(&t, p, "hosts", "hosts", hosts_cell, 1);
     json_object_foreach (p->keys, key, one)
@@ -207,6 +214,7 @@ static int compare(void *arg, struct runs *all, const char *const *want, int n_w
     const char *outputs = all->outputs;
     int rc = 0;
     p->keys = json_object();
+    p->has_hashes = 1;
     if (n_want < 2) /* without names: the two newest */
         rc = all->n < 2 || n_want ? pd_fail(err, PD_EUSAGE, "give two runs or more to compare") : 0;
     for (int i = 0; i < (n_want ? n_want : 2) && !rc; i++) {
@@ -220,6 +228,7 @@ static int compare(void *arg, struct runs *all, const char *const *want, int n_w
         p->n++;
         c->settings = json_object();
         rc = read_settings(p, c, outputs, err);
+        p->has_hashes &= !cmd_compare_hashes(c->run, outputs, c->workspace, c->data);
     }
     if (rc || p->json)
         return rc ? rc : print_json(p);

@@ -36,16 +36,18 @@ static void compare_entry(const struct side *a, const struct side *b, const stru
     char file_a[PATH_MAX], file_b[PATH_MAX];
     if (x->type != y->type || strcmp(x->target, y->target))
         printf("%s: another type or target\n", x->path);
-    else if (x->type == MANIFEST_FILE && *x->id && *y->id) {
-        if (strcmp(x->id, y->id) && record_file_at_hand(x, outputs, NULL, file_a) &&
+    else if (x->type == MANIFEST_FILE) {
+        const int is_equal = record_file_is_equal(x, y);
+        if (!is_equal && *x->id && *y->id && record_file_at_hand(x, outputs, NULL, file_a) &&
             record_file_at_hand(y, outputs, NULL, file_b))
             print_diff(a, b, x->path, file_a, file_b);
-        else if (strcmp(x->id, y->id))
-            printf("%s: the contents differ, and are not kept here\n", x->path);
-    } else if (x->type == MANIFEST_FILE && (x->size != y->size || x->mtime_ns != y->mtime_ns))
-        printf("%s: another size or time (%" PRIu64 " and %" PRIu64
-               " bytes); its contents are not kept here\n",
-               x->path, x->size, y->size);
+        else if (!is_equal)
+            printf("%s: the contents differ (%" PRIu64 " and %" PRIu64
+                   " bytes), and are not kept here\n",
+                   x->path, x->size, y->size);
+        else if (is_equal < 0)
+            printf("%s: another time, and its contents are not known\n", x->path);
+    }
     if (x->type == y->type && x->mode != y->mode)
         printf("%s: mode %04o, then %04o\n", x->path, x->mode, y->mode);
 }
@@ -67,6 +69,32 @@ static int read_side(struct side *s, const char *outputs, struct pd_err *err) {
         return rc;
     }
     return rc ? pd_err_copy(err, &why) : 0;
+}
+
+/* A record of an earlier version does not tell the data from the workspace. */
+static int knows_data(const struct run *run, const struct record_files *f) {
+    if (!*run_text(run, "data"))
+        return 1;
+    for (size_t i = 0; i < f->n; i++)
+        if (f->v[i].is_data)
+            return 1;
+    return 0;
+}
+
+int cmd_compare_hashes(const struct run *run, const char *outputs,
+                       char workspace[2 * OBJECT_ID + 1], char data[2 * OBJECT_ID + 1]) {
+    char dir[PATH_MAX];
+    struct record_files f = {0};
+    struct pd_err none = {0};
+    if (pd_fmt(dir, sizeof dir, "%s/%s", outputs, run->job) || record_files_read(&f, dir, &none))
+        return -1;
+    const int is_known = knows_data(run, &f);
+    record_files_hash(&f, 0, workspace);
+    record_files_hash(&f, 1, data);
+    if (!*run_text(run, "data"))
+        *data = 0;
+    record_files_release(&f);
+    return is_known ? 0 : -1;
 }
 
 static int is_equal(const struct run *a, const struct run *b, const char *key) {

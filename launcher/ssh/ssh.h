@@ -34,6 +34,8 @@ struct ssh_opts {
     /* "[user@]host[:port],...": the jump hosts to every host. "none": no jump host, whatever
      * ~/.ssh/config says. */
     const char *proxy_jump;
+    /* Where these were set, "conf.ini:5", for messages; NULL: unknown. */
+    const char *from_identity_file, *from_known_hosts, *from_config;
     int accept_new;   /* host_key_policy = accept-new: unknown keys are added, changed keys never */
     int policy_named; /* conf.ini sets host_key_policy: StrictHostKeyChecking does not count */
     uint64_t connect_timeout_ms;

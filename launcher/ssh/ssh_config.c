@@ -135,8 +135,6 @@ int ssh_config_new(struct ssh_config **out, struct ssh_pool *pool, const char *f
     c->named = named;
     if (!(c->file = pd_strdup(file)))
         return pd_oom(err, "the settings of ssh");
-    if (named && access(file, R_OK))
-        return pd_fail_errno(err, PD_ECONF, errno, "[ssh] config: cannot read %s", file);
     pd_fmt(folder, sizeof folder, "%s/.ssh", pool->home);
     int rc = ssh_lines_init(&c->lines, pool->home, err);
     if (!rc)

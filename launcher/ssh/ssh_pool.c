@@ -302,22 +302,36 @@ static int copy_options(struct ssh_pool *pool, const struct ssh_opts *o, char **
     return 0;
 }
 
-static int check_files(struct ssh_pool *pool, const char *config, struct pd_err *err) {
+/* The error is in the value of an option that was set at `from`. */
+static int blame(struct pd_err *err, const char *from) {
+    if (from)
+        pd_err_prefix(err, "%s", from);
+    return err->code;
+}
+
+static int check_files(struct ssh_pool *pool, const struct ssh_opts *o, const char *config,
+                       struct pd_err *err) {
     struct stat st;
     /* The usual files may be missing, even if conf.ini names them. */
     int config_named = !is_default_file(pool, config, "/.ssh/config");
     pool->known_named = !is_default_file(pool, pool->known_hosts_file, "/.ssh/known_hosts");
-    if (pool->known_named && !pool->accept_new && stat(pool->known_hosts_file, &st))
-        return pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s",
-                             pool->known_hosts_file);
+    if (pool->known_named && !pool->accept_new && stat(pool->known_hosts_file, &st)) {
+        pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s", pool->known_hosts_file);
+        return blame(err, o->from_known_hosts);
+    }
+    if (config_named && access(config, R_OK)) {
+        pd_fail_errno(err, PD_ECONF, errno, "[ssh] config: cannot read %s", config);
+        return blame(err, o->from_config);
+    }
     int rc = ssh_config_new(&pool->config, pool, config, config_named, err);
     if (rc)
         return rc;
     if (pool->known_named && !ssh_pool_known(pool, NULL, NULL, err))
         return err ? err->code : PD_EFAIL;
-    if (*pool->identity_file && access(pool->identity_file, R_OK))
-        return pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s",
-                             pool->identity_file);
+    if (*pool->identity_file && access(pool->identity_file, R_OK)) {
+        pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s", pool->identity_file);
+        return blame(err, o->from_identity_file);
+    }
     return 0;
 }
 
@@ -330,7 +344,7 @@ int ssh_pool_new(struct ssh_pool **out, uv_loop_t *loop, const struct ssh_opts *
         return pd_oom(err, "ssh sessions");
     pool->loop = loop;
     int rc = copy_options(pool, o, &config) ? pd_oom(&pool_err, "ssh sessions")
-                                            : check_files(pool, config, &pool_err);
+                                            : check_files(pool, o, config, &pool_err);
     free(config);
     if (rc) {
         ssh_pool_free(pool);

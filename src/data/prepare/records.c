@@ -10,7 +10,7 @@
 #include "data/prepare/shards.h"
 #include "data/read/source.h"
 
-enum { TRAIN, TEST, N_PARTS };
+enum { TRAIN, TEST, N_PARTS, FIRST_LINES = 10 };
 static const char *const part_name[N_PARTS] = {"train", "test"};
 
 struct records_part {
@@ -36,6 +36,8 @@ struct records {
     uint64_t total, at;  /* good lines of files[TRAIN], if counted; number of the current line */
     int has_header;      /* the header is in the shards */
     int looked[N_PARTS]; /* these files have been read once: bad lines were counted */
+    struct pd_buf first_bad; /* messages of bad lines in front of the first good one, NUL-ended */
+    int has_good;
     struct data_records_counts c;
 };
 
@@ -45,14 +47,41 @@ static int is_images(const struct records *r) { return r->o->schema->format->rec
 
 /* --- reading --- */
 
+/* Files without a good line among the first ones have another format than the user believes. */
+static int another_format(const struct records *r, const char *message, struct pd_err *err) {
+    const struct data_format *f = r->o->schema->format;
+    if (r->first_bad.len)
+        message = (const char *)r->first_bad.data;
+    return pd_fail(err, PD_EDATA,
+                   "%s; format %s is %s. A log with other columns needs a train.ini that names "
+                   "them, and prepare --config=train.ini: docs/tutorial.md, 'A log with your own "
+                   "columns'",
+                   message, f->name, f->text_line);
+}
+
 static int bad_line(struct records *r, const struct data_bad_line *bad, struct pd_err *err) {
     const char *message = (const char *)r->block.messages.data + bad->text;
-    if (++r->c.bad_lines > r->o->max_bad_lines)
+    const uint64_t n = ++r->c.bad_lines;
+    if (!r->has_good && r->o->schema->format->columns &&
+        (n > r->o->max_bad_lines || n >= FIRST_LINES))
+        return another_format(r, message, err);
+    if (n > r->o->max_bad_lines)
         return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
-                       r->c.bad_lines, r->o->max_bad_lines);
-    if (r->o->on_bad)
+                       n, r->o->max_bad_lines);
+    if (!r->has_good && r->o->schema->format->columns)
+        pd_put(&r->first_bad, message, strlen(message) + 1);
+    else if (r->o->on_bad)
         r->o->on_bad(r->o->arg, message);
     return 0;
+}
+
+/* The messages that waited for a good line. */
+static void good_line(struct records *r) {
+    const char *s = (const char *)r->first_bad.data, *end = s + r->first_bad.len;
+    r->has_good = 1;
+    for (; r->o->on_bad && s < end; s += strlen(s) + 1)
+        r->o->on_bad(r->o->arg, s);
+    pd_buf_clear(&r->first_bad);
 }
 
 static int take_header(struct records *r, const char *p, size_t n, struct pd_err *err) {
@@ -80,8 +109,11 @@ static int each_of_block(struct records *r, int whose, visit f, struct pd_err *e
             rc = take_header(r, p, len, err);
         else if (bad < b->n_bad && b->bad[bad].line == line)
             rc = r->looked[whose] ? 0 : bad_line(r, &b->bad[bad], err), bad++;
-        else if (len)
+        else if (len) {
+            if (!r->has_good)
+                good_line(r);
             rc = f(r, whose, p, len, err);
+        }
         p += n + (!record && stop);
     }
     for (; bad < b->n_bad && !rc && !r->looked[whose];
@@ -304,6 +336,8 @@ static int count_lines(struct records *r, struct pd_err *err) {
     int rc = each_line(r, TRAIN, count_line, err);
     if (!rc && o->test && is_images(r))
         rc = each_line(r, TEST, count_line, err);
+    if (!rc && !r->total && r->first_bad.len)
+        rc = another_format(r, NULL, err);
     if (!rc && o->holdout_last >= r->total)
         rc = pd_fail(err, PD_EDATA, "%" PRIu64 " lines, %" PRIu64 " of them should be held out",
                      r->total, o->holdout_last);
@@ -327,8 +361,9 @@ static int run(struct records *r, struct pd_err *err) {
     if (!rc && o->test)
         rc = each_line(r, TEST, deal_line, err);
     if (!rc && !r->c.train_lines)
-        rc = pd_fail(err, PD_EDATA, "there are no training samples in %s%s", o->input[0],
-                     o->n_inputs > 1 ? " and the other files" : "");
+        rc = r->first_bad.len ? another_format(r, NULL, err)
+                              : pd_fail(err, PD_EDATA, "there are no training samples in %s%s",
+                                        o->input[0], o->n_inputs > 1 ? " and the other files" : "");
     if (!rc && is_images(r) &&
         (r->c.train_lines != r->part[TRAIN].n || r->c.test_lines != r->part[TEST].n))
         rc = pd_fail(err, PD_EDATA, "the input files changed while they were read");
@@ -357,10 +392,12 @@ int data_records(const struct data_records_opts *o, struct data_records_counts *
         return rc;
     pd_buf_init(&r.copy);
     pd_buf_init(&r.rewritten);
+    pd_buf_init(&r.first_bad);
     rc = open_all(&r, err);
     if (!rc)
         rc = run(&r, err);
     if (!rc && r.categories) {
+        r.c.counted = o->encode == DATA_ENCODE_INDEX || o->min_count > 1;
         r.c.categories = data_categories_distinct(r.categories);
         r.c.rare = data_categories_rare(r.categories);
     }
@@ -379,5 +416,6 @@ int data_records(const struct data_records_opts *o, struct data_records_counts *
     free(r.parser.ids);
     pd_buf_release(&r.copy);
     pd_buf_release(&r.rewritten);
+    pd_buf_release(&r.first_bad);
     return rc;
 }

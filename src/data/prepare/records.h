@@ -40,7 +40,8 @@ struct data_records_opts {
 struct data_records_counts {
     uint64_t lines, bad_lines; /* good lines (or images); skipped lines */
     uint64_t train_lines, test_lines;
-    uint64_t categories; /* distinct values kept, all columns; 0: not counted */
+    int counted;         /* categories were counted: min_count, or encode = index */
+    uint64_t categories; /* distinct values kept, all columns */
     uint64_t rare;       /* values replaced by <rare> */
 };
 

@@ -149,7 +149,7 @@ void data_reader_free(struct data_reader *r) {
 
 static int report(struct data_reader *r, const struct data_bad_line *bad, struct pd_err *err) {
     const char *message = (const char *)r->block->messages.data + bad->text;
-    if (++r->bad_lines > r->spec.max_bad_lines)
+    if (!bad->is_note && ++r->bad_lines > r->spec.max_bad_lines)
         return pd_fail(err, PD_EDATA, "%s (bad lines: %" PRIu64 ", allowed: %" PRIu64 ")", message,
                        r->bad_lines, r->spec.max_bad_lines);
     if (r->spec.on_bad)

@@ -13,6 +13,7 @@
  * buffer. Nothing is allocated once these have grown to what the data needs. The samples depend on
  * files, schema, seed, pass, stream and shuffle_buffer, not on threads or timing.
  *
+ * With data_schema.tells_empty on_bad also gets a note of each line without a sample.
  * An unreadable line is counted and skipped, and on_bad is called with file:line. The line that
  * exceeds max_bad_lines in a pass ends the reading: PD_EDATA names it. One thread at a time may use
  * a reader; readers share nothing but the pool.

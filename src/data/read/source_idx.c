@@ -80,32 +80,47 @@ int data_idx_shape(const char *path, struct data_idx_shape *out, struct pd_err *
     return rc;
 }
 
-int data_idx_open(struct data_source *s, const char *path, const char *shown, struct pd_err *err) {
+/* infer: the images have no file of labels. */
+static int may_lack_labels(const struct data_source *s, const char *path) {
     char labels[PATH_MAX];
-    struct data_idx_shape images = {0}, classes = {0};
-    uint32_t n, width = s->schema->field[0].batch.width;
+    return s->schema->may_lack[1] && (labels_name(path, labels) || access(labels, F_OK));
+}
+
+static int open_labels(struct data_source *s, const char *path, uint32_t n, const char *shown,
+                       struct pd_err *err) {
+    char labels[PATH_MAX];
+    struct data_idx_shape classes = {0};
+    if (may_lack_labels(s, path))
+        return 0;
     if (labels_name(path, labels))
         return pd_fail(
             err, PD_EDATA,
             "%s: the name does not contain 'images', so the name of its labels is unknown", shown);
-    int rc = data_fetch_open(s->fetch, &s->in, path, shown, err);
-    if (!rc)
-        rc = data_input_open(&s->labels, labels, labels, err);
-    if (!rc)
-        rc = read_header(s->in, shown, &images, err);
+    int rc = data_input_open(&s->labels, labels, labels, err);
     if (!rc)
         rc = read_header(s->labels, labels, &classes, err);
-    n = images.dim[0];
     if (!rc && (classes.size != 1 || classes.dim[0] != n))
         rc = pd_fail(err, PD_EDATA, "%s has %u images, but %s has %u labels", shown, n, labels,
                      classes.dim[0]);
+    return rc;
+}
+
+int data_idx_open(struct data_source *s, const char *path, const char *shown, struct pd_err *err) {
+    struct data_idx_shape images = {0};
+    uint32_t n, width = s->schema->field[0].batch.width;
+    int rc = data_fetch_open(s->fetch, &s->in, path, shown, err);
+    if (!rc)
+        rc = read_header(s->in, shown, &images, err);
+    n = images.dim[0];
+    if (!rc)
+        rc = open_labels(s, path, n, shown, err);
     if (!rc && images.size != width)
         rc = pd_fail(err, PD_EDATA,
                      "%s: its images have %" PRIu64 " pixels, but the field '%s' has size %u",
                      shown, images.size, s->schema->field[0].batch.name, width);
     if (!rc && s->offset) {
         rc = data_input_skip_to(s->in, s->offset, err);
-        if (!rc)
+        if (!rc && s->labels)
             rc = data_input_skip_to(s->labels, LABELS_HEADER + s->line - 1, err);
     }
     s->offset = rc ? s->offset : data_input_offset(s->in);
@@ -126,7 +141,8 @@ int data_idx_fill(struct data_source *s, struct data_block *b, const char *shown
     for (uint32_t i = 0; i < n; i++) {
         char *to = b->text + (size_t)i * (width + 1);
         int rc = read_exactly(s->in, to, width, shown, &b->err);
-        if (!rc)
+        to[width] = 0;
+        if (!rc && s->labels)
             rc = read_exactly(s->labels, to + width, 1, "its labels", &b->err);
         if (rc)
             return rc;

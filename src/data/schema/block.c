@@ -91,6 +91,17 @@ int data_sample_add_id(struct data_parser *p, uint32_t k, uint64_t id, float wei
     return 0;
 }
 
+void data_sample_lacks(struct data_parser *p) {
+    struct pd_batch *s = &p->block->samples;
+    for (uint32_t k = 0; k < s->n_fields; k++) {
+        const struct pd_field *f = &s->field[k];
+        if (p->schema->may_lack[k] && f->kind == PD_ID)
+            s->ids[k][s->n] = 0;
+        else if (p->schema->may_lack[k] && f->kind == PD_DENSE)
+            memset(s->values[k] + (size_t)s->n * f->width, 0, f->width * sizeof(float));
+    }
+}
+
 void data_sample_end(struct data_parser *p) {
     struct data_block *b = p->block;
     b->where[b->samples.n++] = p->where;
@@ -174,11 +185,11 @@ int data_bad_text(struct data_parser *p, const char *s, const char *end, const c
 /* --- parsing --- */
 
 static int add_bad(struct data_block *b, const struct data_parser *p, const char *name,
-                   const char *why) {
+                   const char *why, int is_note) {
     if (pd_grow(b->bad, b->cap_bad, (size_t)b->n_bad + 1))
         return PD_ENOMEM;
-    b->bad[b->n_bad] =
-        (struct data_bad_line){b->samples.n, p->where.at, p->where.line, (uint32_t)b->messages.len};
+    b->bad[b->n_bad] = (struct data_bad_line){b->samples.n, p->where.at, p->where.line,
+                                              (uint32_t)b->messages.len, is_note};
     pd_put_fmt(&b->messages, "%s:%" PRIu64 ": %s", name, b->line + p->where.line, why);
     pd_put_u8(&b->messages, 0);
     if (b->messages.failed)
@@ -208,12 +219,14 @@ static int one_line(struct data_parser *p, const char *name, char *s, size_t n) 
         return 0;
     p->why[0] = 0;
     int rc = n > DATA_MAX_LINE && !records ? PD_EDATA : p->schema->format->line(p, s, n);
+    if (rc == 0 && p->schema->tells_empty && b->samples.n == before)
+        rc = add_bad(b, p, name, data_no_sample(p), 1);
     if (rc == 0)
         return 0;
     b->samples.n = before;
     if (rc == PD_EDATA)
         rc = add_bad(b, p, name,
-                     n > DATA_MAX_LINE && !records ? "the line is longer than 1 MiB" : p->why);
+                     n > DATA_MAX_LINE && !records ? "the line is longer than 1 MiB" : p->why, 0);
     return rc ? pd_fail(&b->err, rc, "out of memory for samples of %s", name) : 0;
 }
 
@@ -224,7 +237,7 @@ void data_block_parse(struct data_block *b, struct data_parser *p, const char *n
     p->where = (struct data_sample_place){0, 0, 0};
     if (b->rc)
         return;
-    if (b->long_line && add_bad(b, p, name, "the line is longer than 1 MiB"))
+    if (b->long_line && add_bad(b, p, name, "the line is longer than 1 MiB", 0))
         b->rc = pd_fail(&b->err, PD_ENOMEM, "out of memory for samples of %s", name);
     while (s < end && !b->rc) {
         char *stop = record ? s + record : memchr(s, '\n', (size_t)(end - s));

@@ -20,6 +20,7 @@ struct data_bad_line { /* an unreadable line */
     uint32_t before;   /* number of the block's samples in front of the line */
     uint32_t at, line; /* as in data_sample_place */
     uint32_t text;     /* offset of the message in block.messages */
+    int is_note;       /* the line is readable, but has no sample: data_schema.tells_empty */
 };
 
 struct data_sample_place {
@@ -77,6 +78,8 @@ struct pd_batch *data_sample_begin(struct data_parser *p);
  * ids. */
 int data_sample_add_id(struct data_parser *p, uint32_t k, uint64_t id, float weight);
 void data_sample_end(struct data_parser *p);
+/* The fields of data_schema.may_lack become zeros, or lists without ids. */
+void data_sample_lacks(struct data_parser *p);
 
 /* Parse [s, end) as a number. 1 if the whole text is a number. */
 int data_parse_id(const char *s, const char *end, uint64_t *out);
@@ -85,5 +88,7 @@ int data_parse_number(const char *s, const char *end, double *out); /* finite */
  * too large for a float. */
 int data_scale(const struct data_parse_plan *plan, const struct data_field *f, uint32_t slot,
                double x, float *out);
+/* Why the line that was parsed last has no sample: p->why. */
+const char *data_no_sample(struct data_parser *p);
 /* Sets p->why to "'text' WHAT" and returns PD_EDATA. */
 int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what);

@@ -122,6 +122,65 @@ static inline int next_plain(char separator, struct data_cursor *c, char **from,
     return 1;
 }
 
+static const struct separator_name {
+    const char *text, *name;
+} separators[] = {{"\t", "tabs"}, {",", "commas"}, {";", "semicolons"}, {"|", "bars"}};
+
+enum { N_SEPARATORS = sizeof separators / sizeof separators[0] };
+
+/* Says what separates the columns; for a line of one column, which separators it has instead. */
+static int bad_columns(struct data_parser *p, const char *s, size_t n, uint32_t columns) {
+    const char *own = p->schema->separator;
+    char name[16], other[40] = "", least[40] = "";
+    snprintf(name, sizeof name, "'%s'", own);
+    for (int i = 0; i < N_SEPARATORS; i++) {
+        uint32_t many = 0;
+        if (!strcmp(separators[i].text, own))
+            snprintf(name, sizeof name, "%s", separators[i].name);
+        for (size_t k = 0; columns == 1 && k < n; k++)
+            many += s[k] == *separators[i].text;
+        if (many && !*other)
+            snprintf(other, sizeof other, " (the line has %u %s)", many, separators[i].name);
+    }
+    if (p->plan->n_columns_without)
+        snprintf(least, sizeof least, ", or %u without the label", p->plan->n_columns_without);
+    snprintf(p->why, sizeof p->why, "%u column%s, but there should be %u between %s%s%s", columns,
+             columns == 1 ? "" : "s", p->plan->n_columns, name, least, other);
+    return PD_EDATA;
+}
+
+static int bad_quotes(struct data_parser *p, uint32_t column) {
+    snprintf(p->why, sizeof p->why, "column %u: its quotes do not match (a sample is one line)",
+             column + 1);
+    return PD_EDATA;
+}
+
+/* infer: the number of columns tells whether the line has those of the label. */
+static int line_of_either(struct data_parser *p, struct pd_batch *b, char *s, size_t n) {
+    const struct data_parse_plan *plan = p->plan;
+    struct data_cursor c = {s, s + n, 1};
+    char *from, *to;
+    uint32_t columns = 0;
+    int rc;
+    p->n_ids = 0;
+    for (; (rc = data_next_column(p->schema, &c, &from, &to)) == 1; columns++) {
+        if (pd_grow(p->ids, p->cap_ids, p->n_ids + 2))
+            return PD_ENOMEM;
+        p->ids[p->n_ids++] = (uint64_t)(from - s);
+        p->ids[p->n_ids++] = (uint64_t)(to - s);
+    }
+    if (rc < 0)
+        return bad_quotes(p, columns);
+    if (columns != plan->n_columns && columns != plan->n_columns_without)
+        return bad_columns(p, s, n, columns);
+    const struct data_action *a = columns == plan->n_columns ? plan->action : plan->action_without;
+    for (uint32_t i = 0; i < plan->n_actions && !rc; i++)
+        rc = apply(p, &a[i], b, s + p->ids[2 * a[i].column], s + p->ids[2 * a[i].column + 1]);
+    if (!rc)
+        data_sample_end(p);
+    return rc;
+}
+
 int data_line_columns(struct data_parser *p, const char *s, size_t n) {
     const struct data_parse_plan *plan = p->plan;
     struct pd_batch *b = data_sample_begin(p);
@@ -129,27 +188,24 @@ int data_line_columns(struct data_parser *p, const char *s, size_t n) {
     struct data_cursor c = {(char *)(uintptr_t)s, (char *)(uintptr_t)s + n, 1};
     char *from, *to;
     uint32_t column = 0, a = 0;
-    int rc, plain = !p->schema->quotes && !p->schema->trim && !p->schema->separator[1];
+    int rc, bad = 0, plain = !p->schema->quotes && !p->schema->trim && !p->schema->separator[1];
     if (!b)
         return PD_ENOMEM;
+    data_sample_lacks(p);
+    if (plan->n_columns_without)
+        return line_of_either(p, b, c.at, n);
     for (; (rc = plain ? next_plain(p->schema->separator[0], &c, &from, &to)
                        : data_next_column(p->schema, &c, &from, &to)) == 1;
          column++)
-        for (; a < plan->n_actions && plan->action[a].column == column; a++) {
-            rc = apply(p, &plan->action[a], b, from, to);
-            if (rc)
-                return rc;
-        }
-    if (rc < 0) {
-        snprintf(p->why, sizeof p->why, "column %u: its quotes do not match (a sample is one line)",
-                 column + 1);
-        return PD_EDATA;
-    }
-    if (column != plan->n_columns) {
-        snprintf(p->why, sizeof p->why, "%u columns, but there should be %u", column,
-                 plan->n_columns);
-        return PD_EDATA;
-    }
-    data_sample_end(p);
-    return 0;
+        for (; !bad && a < plan->n_actions && plan->action[a].column == column; a++)
+            bad = apply(p, &plan->action[a], b, from, to);
+    if (bad == PD_ENOMEM || (bad && rc < 0))
+        return bad;
+    if (rc < 0)
+        return bad_quotes(p, column);
+    if (column != plan->n_columns) /* explains more than the text of a column */
+        return bad_columns(p, s, n, column);
+    if (!bad)
+        data_sample_end(p);
+    return bad;
 }

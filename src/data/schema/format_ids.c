@@ -58,17 +58,49 @@ static int one_sample(struct data_parser *p, const uint64_t *ids) {
     return 0;
 }
 
+/* Makes room among the line's ids for the fields that it lacks. */
+static int spread_ids(struct data_parser *p) {
+    const struct data_schema *s = p->schema;
+    size_t from = p->n_ids;
+    while (p->n_ids < s->n_fields)
+        if (push(p, 0))
+            return PD_ENOMEM;
+    for (uint32_t k = s->n_fields; k-- > 0;)
+        p->ids[k] = s->may_lack[k] ? 0 : p->ids[--from];
+    return 0;
+}
+
 int data_line_ids(struct data_parser *p, const char *s, size_t n) {
     p->n_ids = 0;
     int rc = read_ids(p, s, n);
     if (rc || !p->n_ids)
         return rc;
-    if (p->n_ids != p->schema->n_fields) {
-        snprintf(p->why, sizeof p->why, "%zu ids, but there are %u fields", p->n_ids,
-                 p->schema->n_fields);
+    const uint32_t n_fields = p->schema->n_fields;
+    const uint32_t least = n_fields - data_schema_n_lacking(p->schema);
+    if (p->n_ids == least && (rc = spread_ids(p)))
+        return rc;
+    if (p->n_ids != n_fields) {
+        int at =
+            snprintf(p->why, sizeof p->why, "%zu ids, but there are %u fields", p->n_ids, n_fields);
+        if (least < n_fields)
+            snprintf(p->why + at, sizeof p->why - (size_t)at, ", or %u without the label", least);
         return PD_EDATA;
     }
     return one_sample(p, p->ids);
+}
+
+const char *data_no_sample(struct data_parser *p) {
+    const size_t n = p->n_ids, marks = p->schema->format->markers ? 2 : 0;
+    if (n <= marks / 2)
+        snprintf(p->why, sizeof p->why, "no answer: the line has no words");
+    else if (marks)
+        snprintf(p->why, sizeof p->why,
+                 "no answer: the sentence has %zu word%s, with <s> and <e> %zu, and the network "
+                 "reads %u",
+                 n - marks, n - marks == 1 ? "" : "s", n, p->schema->n_fields);
+    else
+        snprintf(p->why, sizeof p->why, "no answer: a word needs another one near it");
+    return p->why;
 }
 
 int data_line_ngram(struct data_parser *p, const char *s, size_t n) {

@@ -75,6 +75,7 @@ int data_line_libsvm(struct data_parser *p, const char *s, size_t n) {
         return PD_ENOMEM;
     if (f->kind == PD_DENSE)
         memset(b->values[1] + (size_t)b->n * f->width, 0, f->width * sizeof(float));
+    data_sample_lacks(p);
     for (; !rc; words++) {
         while (s < end && is_blank(*s))
             s++;
@@ -83,7 +84,10 @@ int data_line_libsvm(struct data_parser *p, const char *s, size_t n) {
         const char *start = s;
         while (s < end && !is_blank(*s))
             s++;
-        rc = words ? feature(p, b, start, s) : label(p, b, start, s);
+        if (words || !p->schema->may_lack[0])
+            rc = words ? feature(p, b, start, s) : label(p, b, start, s);
+        else if (memchr(start, ':', (size_t)(s - start))) /* there is no label */
+            rc = feature(p, b, start, s);
     }
     if (!rc && words && f->kind == PD_DENSE)
         rc = scale(p, b);

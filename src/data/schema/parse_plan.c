@@ -114,6 +114,37 @@ static int by_column(const void *a, const void *b) {
                                 : (x->slot > y->slot) - (x->slot < y->slot);
 }
 
+/* Lines without the columns that only fields of may_lack have: the actions for the columns that
+ * they have. */
+static int make_actions_without(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME],
+                                struct pd_err *err) {
+    const struct data_schema *s = p->schema;
+    uint32_t *number = pd_calloc(p->n_columns + 1, sizeof *number), n = 0;
+    p->action_without = pd_calloc(p->n_actions + 1, sizeof *p->action_without);
+    if (!number || !p->action_without) {
+        free(number);
+        return pd_oom(err, "the fields of a sample");
+    }
+    for (uint32_t c = 0; c < p->n_columns; c++) {
+        int only_lacking = 0, is_used = 0;
+        for (uint32_t k = 0; k < s->n_fields; k++)
+            for (uint32_t i = 0; i < s->field[k].n_columns; i++)
+                if (!strcmp(name[c], s->field[k].column[i])) {
+                    only_lacking |= s->may_lack[k];
+                    is_used |= !s->may_lack[k];
+                }
+        number[c] = n;
+        n += !only_lacking || is_used;
+    }
+    for (uint32_t i = 0; i < p->n_actions; i++) {
+        p->action_without[i] = p->action[i];
+        p->action_without[i].column = number[p->action[i].column];
+    }
+    p->n_columns_without = n < p->n_columns ? n : 0;
+    free(number);
+    return 0;
+}
+
 static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], uint32_t n,
                         struct pd_err *err) {
     const struct data_schema *s = p->schema;
@@ -127,6 +158,8 @@ static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], 
         for (uint32_t i = 0; i < s->field[k].n_columns; i++) {
             const struct data_field *f = &s->field[k];
             uint32_t c = 0;
+            if (s->may_lack[k])
+                continue;
             while (c < n && strcmp(name[c], f->column[i]))
                 c++;
             if (c == n)
@@ -136,7 +169,7 @@ static int make_actions(struct data_parse_plan *p, char (*name)[PD_FIELD_NAME], 
                 (struct data_action){c, k, i, data_hash_salt(*f->salt ? f->salt : f->column[i])};
         }
     qsort(p->action, p->n_actions, sizeof *p->action, by_column);
-    return 0;
+    return s->n_columns && data_schema_n_lacking(s) ? make_actions_without(p, name, err) : 0;
 }
 
 /* 1 if the file can be opened again and read from its beginning; a pipe can't. */
@@ -258,6 +291,7 @@ void data_parse_plan_free(struct data_parse_plan *p) {
     if (!p)
         return;
     free(p->action);
+    free(p->action_without);
     free(p->header);
     free(p->keep);
     free(p);

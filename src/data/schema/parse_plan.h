@@ -17,6 +17,9 @@ struct data_parse_plan {
     uint32_t n_columns;         /* of the file */
     struct data_action *action; /* [n_actions], sorted by column */
     uint32_t n_actions;
+    /* Columns without those of data_schema.may_lack only, and the actions for them; 0: none. */
+    uint32_t n_columns_without;
+    struct data_action *action_without; /* [n_actions] */
     char *header; /* the header that named the columns, equal in all files; NULL: none */
     size_t n_header;
     float log[PLAN_LOGS]; /* ln(1 + i) */

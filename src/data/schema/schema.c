@@ -246,6 +246,13 @@ void data_schema_free(struct data_schema *s) {
     free(s);
 }
 
+uint32_t data_schema_n_lacking(const struct data_schema *s) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < s->n_fields; k++)
+        n += s->may_lack[k];
+    return n;
+}
+
 const char *data_schema_format(const struct data_schema *s) { return s->format->name; }
 int data_schema_is_text(const struct data_schema *s) { return s->format->text; }
 

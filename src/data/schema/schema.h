@@ -70,6 +70,9 @@ struct data_schema {
      * id; NULL: no more words. NULL: lines hold ids. Several threads may call it. */
     const char *(*next_word)(const void *words, const char *s, const char *end, uint64_t *id);
     const void *words;
+    /* infer: 1 for a field, a label, that lines may lack. Its values are not used: mostly zeros. */
+    uint8_t may_lack[PD_MAX_FIELDS];
+    int tells_empty; /* infer: a sentence without a sample is named, as a note of the reader */
 };
 
 /* A key with its value as in train.ini. */
@@ -105,3 +108,4 @@ int data_schema_is_ids(const struct data_schema *s);
 /* 1 if the format is a text of ids and the size of the vocabulary is not given. */
 int data_schema_lacks_vocabulary(const struct data_schema *s);
 int data_schema_find(const struct data_schema *s, const char *name); /* field or -1 */
+uint32_t data_schema_n_lacking(const struct data_schema *s); /* number of fields in may_lack */

@@ -25,6 +25,7 @@ struct infer {
     struct param_source *source; /* [n_params] */
     struct data_schema schema;   /* of the graph, without subsample: every sample has its line */
     const char *layer;
+    int needs_all; /* the layer reads the label itself: no line may lack a field */
     struct infer_names names;
     struct infer_words words;
     struct pd_buf out;
@@ -73,14 +74,56 @@ static int open_param(struct infer *f, uint32_t i, struct pd_err *err) {
     return model_read_dense(f->model, p->name, 0, n, s->w, err);
 }
 
+/* Sets needed[k] for each field that the layer reads, also through its inputs. */
+static void mark_needed(const struct model_ini *m, const char *name, uint8_t *seen,
+                        uint8_t needed[PD_MAX_FIELDS]) {
+    const int k = data_schema_find(m->schema, name);
+    if (k >= 0)
+        needed[k] = 1;
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        const struct layer_ini *l = &m->layer[i];
+        if (seen[i] || strcmp(l->name.text, name))
+            continue;
+        seen[i] = 1;
+        for (uint32_t j = 0; j < l->inputs.n; j++)
+            mark_needed(m, l->inputs.at[j].text, seen, needed);
+    }
+}
+
+static void mark_label(struct infer *f, const char *name, const uint8_t needed[PD_MAX_FIELDS]) {
+    const int k = data_schema_find(&f->schema, name);
+    if (k >= 0 && !needed[k])
+        f->schema.may_lack[k] = 1;
+}
+
+/* Lines may lack the labels of costs and evaluators that the layer does not read. */
+static void find_labels(struct infer *f) {
+    const struct model_ini *m = nn_graph_model(f->graph);
+    uint8_t seen[NN_MAX_LAYERS] = {0}, needed[PD_MAX_FIELDS] = {0};
+    mark_needed(m, f->layer, seen, needed);
+    for (uint32_t i = 0; i < m->n_costs; i++)
+        mark_label(f, m->cost[i].label.text, needed);
+    for (uint32_t i = 0; i < m->n_evaluators; i++)
+        mark_label(f, m->evaluator[i].label.text, needed);
+    f->needs_all = !data_schema_n_lacking(&f->schema);
+}
+
+static void tell_empty(void *arg, const char *message) {
+    (void)arg;
+    fprintf(stderr, "infer: %s\n", message);
+}
+
 static int open_data(struct infer *f, struct pd_err *err) {
     const struct train_infer *x = f->x;
     const struct model_ini *m = nn_graph_model(f->graph);
     const char *data = strcmp(x->data, "-") ? x->data : "/dev/stdin";
-    struct data_spec spec = {.schema = &f->schema};
+    struct data_spec spec = {.schema = &f->schema, .on_bad = tell_empty};
     const struct train_files files = {".", data, "data", PD_DATA_SHARED};
     f->schema = *m->schema;
     f->schema.subsample = 0;
+    f->schema.tells_empty = data_schema_is_ids(m->schema);
+    if (!data_schema_is_text(m->schema))
+        find_labels(f);
     int rc = x->tokens ? train_infer_words_init(&f->words, &f->schema, m, x->tokens, err) : 0;
     if (!rc)
         rc = train_streams_new(&f->streams, &spec, &files, 1, 0, 1, x->batch_size, 0, err);
@@ -108,6 +151,12 @@ static int open_all(struct infer *f, struct pd_err *err) {
     if (rc)
         return rc;
     uint32_t size;
+    const struct model_ini *m = nn_graph_model(f->graph);
+    if (!x->layer && m->n_costs && !strcmp(m->cost[0].type.text, "sum"))
+        return pd_fail(err, PD_EUSAGE,
+                       "the network predicts nothing, since its cost '%s' is layer '%s' itself: "
+                       "--layer=NAME prints another layer, and 'paddlectl export' writes vectors",
+                       m->cost[0].name.text, nn_graph_cost_input(f->graph, 0));
     f->layer = x->layer ? x->layer : nn_graph_cost_input(f->graph, 0);
     if (!(size = nn_graph_layer_size(f->graph, f->layer)))
         return pd_fail(err, PD_EUSAGE, "the network has no layer '%s'", f->layer);
@@ -248,6 +297,11 @@ int train_infer(const struct train_infer *x, uint64_t *n_samples, struct pd_err 
         const struct pd_err why = *err;
         *err = (struct pd_err){0};
         pd_fail(err, why.code, "%.700s; if these are sentences, give --tokens=words", why.msg);
+    }
+    if (err->code == PD_EDATA && f.needs_all) {
+        const struct pd_err why = *err;
+        *err = (struct pd_err){0};
+        pd_fail(err, why.code, "%.700s; for layer '%s' no line may lack a field", why.msg, f.layer);
     }
     if (n_samples)
         *n_samples = f.n_samples;

@@ -57,6 +57,8 @@ PY
 prepare --format=criteo --out=plain --shards=4 day_0.gz day_1
 has "lines          1033"
 has "test_lines     0"
+has_not "categories"
+has_not "rare"
 [ "$(cat plain/train_data_dir/* | sort | sha256sum)" = "$(zcat -f day_0.gz day_1 | sort | sha256sum)" ] || die "lines were lost"
 [ ! -e plain/vocabulary ] || die "a vocabulary that nobody asked for"
 for how in "gzip 10 0 1 text" "none 7 0 3 text" "none 0 100 2 index" "none 3 0 1 index"; do
@@ -95,6 +97,25 @@ if command -v zstd >/dev/null; then
 fi
 expect 0 sh -c "zcat day_0.gz | '$ctl' prepare --format=criteo --out=piped -"
 cmp <(zcat day_0.gz) piped/train_data_dir/train.txt-00000 || die "standard input"
+
+# --- a log that is not Criteo's: what it has, what it should have, and where its own columns are described
+own="A log with other columns needs a train.ini that names them, and prepare --config=train.ini: docs/tutorial.md, 'A log with your own columns'"
+grep -q "^## A log with your own columns$" "$TOP/docs/tutorial.md" || die "the tutorial has no such section"
+printf 'click,user,city\n%s' "$(seq -f '1,u%g,c1' 300)" >own.csv
+for bad in 0 100; do
+    expect 1 "$ctl" prepare --format=criteo --out=own --max_bad_lines=$bad own.csv
+    has "own.csv:1: 1 column, but there should be 40 between tabs (the line has 2 commas); format criteo is Criteo's click logs: a label, 13 counts, 26 categories between tabs. $own"
+    [ "$(wc -l <<<"$OUT")" = 1 ] || die "more than one line: $OUT"
+done
+head -3 own.csv | tr , '\t' >own.tsv
+for last in 0 40000; do # the template holds out 40000 lines
+    expect 1 "$ctl" prepare --format=criteo --out=own --max_bad_lines=100 --holdout_last=$last own.tsv
+    has "own.tsv:1: 3 columns, but there should be 40 between tabs; format criteo is"
+done
+{ cat own.tsv day_1; } >damaged # a damaged beginning is no other format
+prepare --format=criteo --out=own --max_bad_lines=3 damaged
+has "damaged:3: 3 columns, but there should be 40 between tabs"
+has "bad_lines      3"
 
 # --- ratings, with lines that are none; pairs of index and value
 printf '1::17::5::978300760\n2::17::four::978300761\n2::3::4::978300762\n\n3::17::1\n9::9::0.5::1\n' >ratings.dat

@@ -326,7 +326,8 @@ row infer_model 2 "no model given, and output has none" "use --model=FOLDER" \
     "ctl infer --data=conf.ini"
 row infer_no_model 2 "there is no complete saved model in nope" "--model=FOLDER" \
     "ctl infer --model=nope --data=conf.ini"
-row export_without 2 "no model given" "use --model=FOLDER" "ctl export"
+row export_without 2 "no output given" "use --out=FILE" "ctl export"
+row export_no_model 2 "no model given, and output has none" "use --model=FOLDER" "ctl export --out=x"
 row init_typo 2 "there is no template 'word2vce'" "'paddlectl init' lists them" "ctl init word2vce"
 row init_twice 2 "workspace already has a conf.ini" "give another folder, as in" \
     "touch workspace/conf.ini; ctl init fit_a_line workspace"
@@ -341,6 +342,8 @@ row host_port 3 "127.0.0.1: cannot connect to port 1: Connection refused" \
     "the port of its sshd is written user@host:port" "ctl run --hosts='${A%:*}:1, $B'"
 row host_name 3 "nowhere.invalid: cannot resolve the name" "$check" \
     "ctl run --hosts='$A, nowhere.invalid'"
+row host_wrong 3 "nowhere.invalid: cannot resolve the name" "$check" "ctl run --hosts=nowhere.invalid"
+has_not "on 1 node" # no host was reached: the cause comes first
 row host_unknown 3 "127.0.0.1: the host key of" "--host_key_policy=accept-new" \
     "ctl run --hosts=$A --known_hosts=/dev/null"
 row host_key_changed 3 "127.0.0.1: $TMP/known_changed:1: HOST KEY CHANGED" "ssh-keygen -R" \

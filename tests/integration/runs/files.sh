@@ -79,7 +79,25 @@ has_not "lib/"
 head -c 1600000 /dev/urandom >ws/large.bin
 expect 0 "$ctl" run --conf=conf.ini --name=four --num_passes=1
 expect 0 "$ctl" compare --conf=conf.ini two four
-has "large.bin: another size or time (1500000 and 1600000 bytes); its contents are not kept here"
+has "large.bin: the contents differ (1500000 and 1600000 bytes), and are not kept here"
+# The contents count, not the times: of files that are kept, and of a large one; then a byte changes.
+touch ws/large.bin ws/lib/a.txt ws/lib ws/data/*
+expect 0 "$ctl" run --conf=conf.ini --name=five --num_passes=1
+expect 0 "$ctl" compare --conf=conf.ini four five
+has_not "large.bin"
+has_not "a.txt"
+has_not "files of the workspace"
+has_not "data files"
+printf x | dd of=ws/large.bin bs=1 seek=700000 conv=notrunc 2>/dev/null
+expect 0 "$ctl" run --conf=conf.ini --name=six --num_passes=1
+expect 0 "$ctl" compare --conf=conf.ini five six
+has "large.bin: the contents differ (1600000 and 1600000 bytes), and are not kept here"
+has "files of the workspace"
+# A record of an earlier version has no hash of large files.
+five=$(grep -ls '"name": "five"' output/JOB*/run.json | xargs dirname)
+sed -i 's/"pieces":"[0-9a-f]*"//; s/,,/,/; s/,}/}/' "$five/workspace.jsonl"
+expect 0 "$ctl" compare --conf=conf.ini five six
+has "large.bin: another time, and its contents are not known"
 expect 1 "$ctl" init --from=two lacking
 has "1 files are not kept here and were not restored, the first is large.bin"
 [ -x lacking/workspace/lib/deep/tool ] && [ ! -e lacking/workspace/large.bin ] || die "the other files were not restored"

@@ -19,6 +19,14 @@ mkdir -p "$copy/build/release" && tar -C "$BIN" --exclude=./bench -cf - . | tar 
 [ "$(wc -l <"$TMP/applied")" -ge 13 ] || die "only $(wc -l <"$TMP/applied") examples"
 make -C "$copy" -j"$(nproc)" all >"$TMP/make.log" 2>&1 || die "$(grep -m 5 error: "$TMP/make.log")"
 ! grep -q "warning:.*\[-W" "$TMP/make.log" || die "$(grep -m 5 "\[-W" "$TMP/make.log")"
+# make prints a short line for each file, with V=1 the commands, with -s nothing.
+grep -qx 'CC launcher/main.c' "$TMP/make.log" && grep -qx 'LD paddlectl' "$TMP/make.log" ||
+    die "make: no short lines: $(head -5 "$TMP/make.log")"
+[ -z "$(awk 'length > 100' "$TMP/make.log")" ] || die "make: long lines: $(awk 'length > 100' "$TMP/make.log" | head -3)"
+again() { rm "$copy/build/release/launcher/main.o" && make -C "$copy" --no-print-directory "$@" build/release/launcher/main.o; }
+[ "$(again)" = 'CC launcher/main.c' ] || die "make: other lines than CC launcher/main.c"
+[ -z "$(again -s)" ] || die "make -s prints lines"
+again V=1 | grep -q -- '-c launcher/main.c -o ' || die "make V=1 does not print the command"
 ctl=$copy/build/release/paddlectl worker=$copy/build/release/paddle_worker
 
 cd "$TMP" || die cd

@@ -95,6 +95,26 @@ for c in $(quoted "${documents[@]}" | sed -nE 's/^paddlectl ([a-z]+).*/\1/p' | s
     grep -qx "$c" <<<"$commands" || say "documents name a subcommand $c"
 done
 
+# --- variables of the environment that the programs read: in paddlectl.1 or in the documents. Those that
+# end in FAULT are for the tests, the agent reads what sshd and Slurm set, and PADDLE_INIT_OPTION is any option.
+"$ctl" help --man=paddlectl.1 | sed 's/\\-/-/g; s/\\f[A-Z]/ /g' >"$TMP/page" || die "no paddlectl.1"
+grep -rhoE 'getenv\("[A-Z_]+"\)' src launcher worker --include=*.c | cut -d'"' -f2 | sort -u >"$TMP/variables"
+[ "$(wc -l <"$TMP/variables")" -gt 30 ] || die "the programs read no environment"
+while read -r v; do
+    [[ $v == *_FAULT || $v == SSH_CONNECTION || $v == SLURMD_NODENAME || $v == PADDLE_INIT_* ]] || grep -qw "$v" "$TMP/page" "${documents[@]}" ||
+        say "no document names the variable $v"
+done <"$TMP/variables"
+
+# --- metrics for Prometheus: rows of launcher/dashboard/dashboard_metrics.c; docs/records.md lists them
+metrics() { grep -ohE "$1paddle_(job|trainer|pserver)_[a-z_]+$1" "$2" | tr -d "$1" | sort -u; }
+diff <(metrics '`' docs/records.md) <(metrics '"' launcher/dashboard/dashboard_metrics.c) >"$TMP/diff" ||
+    say "docs/records.md (<) and dashboard_metrics.c (>) have other metrics: $(cat "$TMP/diff")"
+
+# --- conf.py: each name that `import` knows has a row in docs/migration.md
+names=$(sed -nE '/^} settings\[\] = \{/,/^};/s/^ *\{"([A-Z_]+)", .*/\1/p' src/conf/conf_py.c)
+[ "$(wc -w <<<"$names")" -ge 8 ] || die "the names of src/conf/conf_py.c: $names"
+for v in $names; do grep -q "^| \`$v\` |" docs/migration.md || say "docs/migration.md has no row for $v"; done
+
 # --- messages: rows X(NAME, number, text) of src/wire/msg.h; docs/protocol.md lists them
 sed -nE 's/^ *X\(([A-Z_]+), (0x[0-9a-f]+), .*/\2 \1/p' src/wire/msg.h | sort >"$TMP/messages"
 [ "$(wc -l <"$TMP/messages")" -gt 60 ] || die "src/wire/msg.h has no table of messages"

@@ -42,9 +42,16 @@ done
 # blanks: only the bytes themselves
 [ "$(after --tokens=blanks <<<"ONE two, three;")" = "$(after --tokens=words <<<"u u u")" ] ||
     die "--tokens=blanks knows words in capitals"
-# text without a word has no window
-expect 0 "$CTL" infer --data=- --tokens=words <<<"?!"
-has_not ":0"
+# A sentence without a window is named, and its neighbours have their answers
+printf 'one\n\nfour five six seven\n?!\ntwo three four five six seven' >some
+"$CTL" infer --data=some --tokens=words --ids >answers 2>err || die "infer of short sentences: $(cat err)"
+cmp <(head -2 want) <(head -2 answers) || die "other answers beside short sentences"
+[ "$(wc -l <answers)" = 6 ] || die "$(wc -l <answers) answers"
+[ "$(grep -v ^paddlectl err)" = "infer: some:1: no answer: the sentence has 1 word, with <s> and <e> 3, and the network reads 5
+infer: some:4: no answer: the line has no words" ] || die "what is said of short sentences: $(cat err)"
+echo 3 >some
+expect 0 "$CTL" infer --data=some
+has "infer: some:1: no answer: the sentence has 1 word, with <s> and <e> 3, and the network reads 5"
 
 # --- mistakes
 expect 2 "$CTL" infer --data=words --tokens=letters

@@ -151,9 +151,9 @@ expect 2 "$CTL" infer --model=nowhere --data=lines
 has "nowhere"
 expect 2 "$CTL" infer --model=$model --data=lines --top=41
 has "layer 'out' has 40 outputs, not 41"
-printf '1 2 3\n1 2\n' >bad
+printf '1 2 3\n1\n' >bad
 expect 1 "$CTL" infer --model=$model --data=bad
-has "bad:2"
+has "bad:2: 1 ids, but there are 3 fields, or 2 without the label"
 # a damaged model is told before anything is said
 cp -R $model damaged && printf x | dd of="$(echo damaged/*.bin)" bs=1 seek=3000 conv=notrunc 2>/dev/null
 expect 1 "$CTL" infer --model=damaged --data=lines
@@ -167,6 +167,15 @@ has "is damaged"
 expect 0 "$CTL" export --model=$model --out=again.npz --json
 has '"rows": '
 cmp model.npz again.npz || die "two exports of a model differ"
+# Without --model: the newest model, as infer takes it
+expect 0 "$CTL" export --out=newest.npz
+has "paddlectl: model output/pass-00002, workspace ."
+cmp model.npz newest.npz || die "the model that export found is another one"
+expect 0 "$CTL" export --model=output --out=newest.npz
+cmp model.npz newest.npz || die "the newest model of the folder output"
+expect 2 eval 'cd "$TMP/elsewhere" && "$CTL" export --out=none'
+has "no model given, and output has none: use --model=FOLDER"
+[ ! -e "$TMP/elsewhere/none" ] || die "an export without a model"
 expect 2 "$CTL" export --model=$model
 has "use --out=FILE"
 expect 2 "$CTL" export --model=$model --format=pickle --out=x

@@ -68,6 +68,15 @@ holds "auc < planted + 0.02" auc="$(last auc ctr.log)" planted="$best"
 try ctr auc "x > 0.65 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-lr.ini"
 try ctr auc "x > 0.7 && x > a + 0.1" "--rows=12000 --holdout=3000" "--num_passes=1 --batch_size=128 --config=train-deepfm.ini"
 try skip_gram cost "x < 0.8 * a" "--share=0.06" "--num_passes=2 --batch_size=128"
+# A model of vectors predicts nothing: what is proposed is an export, and it works as it stands
+next=$(sed -n 's/^paddlectl | next: paddlectl //p' skip_gram.log)
+[[ $next == "export --model=output/JOB"*"/pass-00001 --format=word2vec --param=emb --vocabulary="*"workspace/dict.txt --out=words.txt" ]] ||
+    die "skip_gram: next: $next"
+# shellcheck disable=SC2086
+(cd one/skip_gram && "$CTL" $next >"$TMP/export.log" 2>&1) || die "skip_gram: $next: $(cat export.log)"
+[ "$(($(wc -l <one/skip_gram/words.txt) - 1))" -gt 100 ] || die "skip_gram: $(wc -l <one/skip_gram/words.txt) words"
+grep -q "^paddlectl | next: paddlectl infer --model=" census.log || die "census: no next command"
+(cd one/skip_gram && expect 2 "$CTL" infer --data='workspace/test_data_dir/*' && has "the network predicts nothing, since its cost 'near' is layer 'pairs' itself")
 try recommendation rmse "x < 0.95 && x < 0.5 * a" "" --num_passes=2
 try recognize_digits error "x < 0.12 && a > 0.6" "" --num_passes=6
 try recognize_digits error "x < 0.12 && a > 0.6" "" "--num_passes=3 --config=lenet.ini"

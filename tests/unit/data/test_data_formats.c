@@ -24,8 +24,8 @@ static const struct {
      " 1 ,\t2\r\n3, 4", "(1) 2;(3) 4;", ""},
     {"quotes", "format=csv;columns=a b;fields=b:label;b.values=x,y q\"z",
      "1,\"x,y\"\n2, \"q\"\"z\" \n3,\"x\ny\"\n", "0;1;",
-     "f:3: column 2: its quotes do not match (a sample is one line)\nf:4: 1 columns, but there "
-     "should be 2\n"},
+     "f:3: column 2: its quotes do not match (a sample is one line)\nf:4: 1 column, but there "
+     "should be 2 between commas\n"},
     {"header names the columns", "format=csv;header=true;fields=hours_per_week:dense age:id",
      "age,x,hours per week\n7,a,40\n", "(40) 7;", ""},
     {"header is skipped when columns are named", "format=csv;header=true;columns=a b;fields=b:id",
@@ -49,7 +49,8 @@ static const struct {
     {"a separator of one's own", "format=csv;separator=::;columns=a b;fields=b:id", "1::2\n", "2;",
      ""},
     {"columns too few, too many", "format=tsv;columns=a b;fields=b:id", "1\n1\t2\t3\n1\t2\n", "2;",
-     "f:1: 1 columns, but there should be 2\nf:2: 3 columns, but there should be 2\n"},
+     "f:1: 1 column, but there should be 2 between tabs\n"
+     "f:2: 3 columns, but there should be 2 between tabs\n"},
     {"no number, no id", "format=tsv;columns=a b;fields=a:dense b:id",
      "x\t1\n1.5.2\t1\n1\t-1\n1e400\t1\nnan\t1\ninf\t1\n1\t\n2\t3\n", "(2) 3;",
      "f:1: 'x' is not a number\nf:2: '1.5.2' is not a number\nf:3: '-1' is not an id\nf:4: '1e400' "
