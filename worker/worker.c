@@ -194,7 +194,8 @@ static void write_profile(struct worker *w) {
         pd_warn(&w->log, "the profile is not written: %s", err.msg);
 }
 
-/* SIGTERM, and SIGUSR2: the thread is no longer needed. All threads block both. */
+/* SIGTERM, and SIGUSR2: the thread is no longer needed (watch_ends), or the user sent the signal.
+ * All threads block both. */
 static sigset_t watched_signals(void) {
     sigset_t set;
     sigemptyset(&set);
@@ -207,11 +208,11 @@ static void *watch_term(void *arg) {
     struct worker *w = arg;
     const sigset_t set = watched_signals();
     int got;
-    if (sigwait(&set, &got) || got != SIGTERM)
+    if (sigwait(&set, &got) || (got == SIGUSR2 && atomic_load(&w->watch_ends)))
         return NULL;
     write_profile(w);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    raise(SIGTERM); /* the process ends as it would have done without a profile */
+    raise(got); /* the process ends as it would have done without a profile */
     return NULL;
 }
 
@@ -230,6 +231,7 @@ static void end_watch(struct worker *w) {
     if (!w->is_watched)
         return;
     w->is_watched = 0;
+    atomic_store(&w->watch_ends, 1);
     pthread_kill(w->watch, SIGUSR2);
     pthread_join(w->watch, NULL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);

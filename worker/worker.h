@@ -22,6 +22,7 @@ struct worker {
     const char *role;
     pthread_t watch; /* if is_watched: the thread of worker_watch_term */
     int is_watched;
+    atomic_int watch_ends; /* SIGUSR2 to that thread: it is no longer needed */
     /* PADDLE_BIND=cores: the CPUs of this process, to pin threads to; else empty. */
     struct pd_cpus cpus;
 };

@@ -101,19 +101,28 @@ static void mark_below(struct process_entry *v, size_t n, pid_t top, pid_t spare
     }
 }
 
-static int add_process(pid_t pid, struct process_entry **v, size_t *n, size_t *cap) {
-    for (size_t i = 0; i < *n; i++)
-        if ((*v)[i].pid == pid)
-            return 0;
+static int is_listed(pid_t pid, const struct process_entry *v, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (v[i].pid == pid)
+            return 1;
+    return 0;
+}
+
+/* The child may have ended since its pid was read, and its pid may be another process's now: the
+ * parent must be in the tree. */
+static int add_process(pid_t top, pid_t pid, struct process_entry **v, size_t *n, size_t *cap) {
+    if (is_listed(pid, *v, *n))
+        return 0;
     if (pd_grow(*v, *cap, *n + 1))
         return -1;
-    *n += !read_stat(pid, &(*v)[*n]);
+    struct process_entry *e = &(*v)[*n];
+    *n += !read_stat(pid, e) && (e->ppid == top || is_listed(e->ppid, *v, *n));
     return 0;
 }
 
 /* Adds the children of one thread. -1: no memory, or the kernel has no such lists. */
-static int add_children_of(const char *task, const char *tid, pid_t spare, struct process_entry **v,
-                           size_t *n, size_t *cap) {
+static int add_children_of(const char *task, const char *tid, pid_t top, pid_t spare,
+                           struct process_entry **v, size_t *n, size_t *cap) {
     char thread[80], path[100];
     struct pd_buf b = {0};
     pd_fmt(thread, sizeof thread, "%s/%s", task, tid);
@@ -124,13 +133,14 @@ static int add_children_of(const char *task, const char *tid, pid_t spare, struc
         if (pid <= 0 || pid > INT32_MAX)
             break;
         if (pid != spare)
-            rc = add_process((pid_t)pid, v, n, cap);
+            rc = add_process(top, (pid_t)pid, v, n, cap);
     }
     pd_buf_release(&b);
     return rc;
 }
 
-static int add_children(pid_t pid, pid_t spare, struct process_entry **v, size_t *n, size_t *cap) {
+static int add_children(pid_t pid, pid_t top, pid_t spare, struct process_entry **v, size_t *n,
+                        size_t *cap) {
     char task[40];
     const struct dirent *de;
     int rc = 0;
@@ -138,8 +148,20 @@ static int add_children(pid_t pid, pid_t spare, struct process_entry **v, size_t
     DIR *d = opendir(task); /* NULL: it has ended */
     while (d && !rc && (de = readdir(d)))
         if (*de->d_name != '.')
-            rc = add_children_of(task, de->d_name, spare, v, n, cap);
+            rc = add_children_of(task, de->d_name, top, spare, v, n, cap);
     pd_closedir(d);
+    return rc;
+}
+
+/* The pid may be another process's now: then its children do not count. */
+static int add_children_of_listed(size_t i, pid_t top, pid_t spare, struct process_entry **v,
+                                  size_t *n, size_t *cap) {
+    const struct process_entry e = (*v)[i];
+    const size_t before = *n;
+    struct process_entry now;
+    const int rc = add_children(e.pid, top, spare, v, n, cap);
+    if (!rc && !read_stat(e.pid, &now) && now.start != e.start)
+        *n = before;
     return rc;
 }
 
@@ -149,9 +171,9 @@ static int walk_below(pid_t top, pid_t spare, struct process_entry **v, size_t *
     size_t cap = 0;
     int rc = 0;
     for (int k = 0; k < WALKS && !rc; k++) {
-        rc = add_children(top, spare, v, n, &cap);
+        rc = add_children(top, top, spare, v, n, &cap);
         for (size_t i = 0; i < *n && !rc; i++)
-            rc = add_children((*v)[i].pid, spare, v, n, &cap);
+            rc = add_children_of_listed(i, top, spare, v, n, &cap);
     }
     return rc;
 }
