@@ -65,6 +65,12 @@ static void print_lost(const struct found_job *j, const struct client_env *c) {
         if (!wire_get(&wire_lost_node, &lost, v, NULL))
             printf("%s: %s (node %d) is lost: %s\n", j->id, shown(lost.host, host), (int)lost.node,
                    shown(lost.reason, reason));
+    if (j->few_copies) {
+        char bytes[16];
+        table_bytes(bytes, sizeof bytes, (double)j->few_bytes);
+        printf("%s: %lld data files (%s) have fewer copies than data_copies\n", j->id,
+               (long long)j->few_copies, bytes);
+    }
     for (i = 0; j->head && i < c->hosts.n; i++)
         if (j->host[i].node == j->head)
             printf("%s: %s (node %d) is the head now\n", j->id, c->hosts.v[i].label, j->head);
@@ -112,6 +118,8 @@ static json_t *as_json(const struct ps_cmd *p, const struct found *found) {
                       "started_us", (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us);
         json_object_set_new(o, "head", json_integer(j->head));
         json_object_set_new(o, "lost", j->lost ? json_incref(j->lost) : json_array());
+        json_object_set_new(o, "few_copies", json_integer(j->few_copies));
+        json_object_set_new(o, "few_bytes", json_integer(j->few_bytes));
         json_object_set_new(o, "progress", j->progress ? json_incref(j->progress) : json_null());
         json_array_append_new(jobs, o);
     }
@@ -166,7 +174,8 @@ int cmd_ps(int argc, char **argv) {
             "nodes, start time, duration, progress and last metric. A job is 'preparing' before it "
             "is set up, and 'lost' if its agents ended without a result. Lines below the table "
             "name the "
-            "lost nodes of running jobs and why, and a head that has moved. A narrow terminal "
+            "lost nodes of running jobs and why, data files with fewer copies than data_copies, "
+            "and a head that has moved. A narrow terminal "
             "lacks "
             "some columns; a pipe gets all.",
         .extra = extra,

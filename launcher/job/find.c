@@ -128,6 +128,8 @@ static void add_entry(struct found_job *j, size_t host, const struct listed_job 
     if (is_head) {
         json_decref(j->lost);
         j->lost = json_incref(e->lost);
+        j->few_copies = e->few_copies;
+        j->few_bytes = e->few_bytes;
     }
     if (!*j->state || is_head)
         pd_fmt(j->state, sizeof j->state, "%s", h->state);

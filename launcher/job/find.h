@@ -17,10 +17,11 @@ struct found_job {
     char id[64], name[64], user[64], state[16];
     int n_running, n_having; /* number of hosts that run the job, that have its folder */
     int n_nodes, attached;
-    int head;                     /* the node of the head: the highest one that a node names */
-    int64_t started_us, ended_us; /* earliest start, latest end; 0: not known or not ended */
-    json_t *progress;             /* of the lowest rank; NULL: none, or not asked for */
-    json_t *lost;                 /* array of wire_lost_node, as the head says; NULL: none */
+    int head;                      /* the node of the head: the highest one that a node names */
+    int64_t started_us, ended_us;  /* earliest start, latest end; 0: not known or not ended */
+    json_t *progress;              /* of the lowest rank; NULL: none, or not asked for */
+    json_t *lost;                  /* array of wire_lost_node, as the head says; NULL: none */
+    int64_t few_copies, few_bytes; /* data files with fewer copies than data_copies */
     struct found_host {
         int node; /* node id in the job; -1: unknown, or the host has no such job */
         int has_job, runs;

@@ -527,6 +527,7 @@ void job_free(struct job *j) {
     free(j->pserver_hosts.hosts);
     free(j->trainer_hosts.hosts);
     free(j->copy_nodes);
+    free(j->machines);
     json_decref(j->spec);
     json_decref(j->failure);
     json_decref(j->lost);

@@ -27,6 +27,7 @@ struct job_data {
     /* index: place in data.apart */
     size_t *item;         /* item of the scan of the data */
     struct object_id *id; /* file_pieces_id */
+    uint64_t *bytes;
 };
 
 static int keep_rest(void *arg, const char *path, int is_folder) {
@@ -75,6 +76,7 @@ void job_data_free(struct job_data *t) {
     free(t->readers);
     free(t->item);
     free(t->id);
+    free(t->bytes);
     free(t);
 }
 
@@ -144,7 +146,8 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
     size_t n = t->data.apart.n;
     int rc = 0;
     if (!t->item && (!(t->item = pd_calloc(n + 1, sizeof *t->item)) ||
-                     !(t->id = pd_calloc(n + 1, sizeof *t->id))))
+                     !(t->id = pd_calloc(n + 1, sizeof *t->id)) ||
+                     !(t->bytes = pd_calloc(n + 1, sizeof *t->bytes))))
         return pd_oom(err, "the list of data files");
     for (size_t i = 0, all = scan_n_items(scan); i < all && !rc; i++) {
         scan_item(scan, i, &item);
@@ -154,6 +157,7 @@ static int find_ids(struct job_data *t, const struct scan *scan, struct pd_err *
         rc = scan_item_pieces(scan, i, &f);
         rc = rc ? rc : file_pieces_id(&f, &t->id[at]);
         t->item[at] = i;
+        t->bytes[at] = f.size;
         if (rc == PD_EDATA)
             pd_fail(err, rc, "%s/%s is too large to be sent apart (data_layout = dispatched)",
                     t->opts->job_dispatch_package, item.path);
@@ -216,6 +220,7 @@ size_t job_data_rows(const struct job *j, size_t first, struct pd_buf *out) {
         pd_put(out, t->id[i].b, OBJECT_ID);
         pd_put_u32(out, (uint32_t)rank[0]);
         pd_put_u32(out, (uint32_t)rank[1]);
+        pd_put_u64(out, t->bytes[i]);
     }
     return i;
 }

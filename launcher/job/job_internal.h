@@ -157,7 +157,9 @@ struct job {
     } pserver_hosts, trainer_hosts;
     /* data_copies = 2: the node that also gets the data files of each trainer; NULL: none */
     int *copy_nodes;
-    int n_exposed; /* trainers whose copy is on their own machine: there is no other one */
+    int64_t few_copies; /* data files with fewer copies than data_copies, as the head says */
+    int *machines;      /* with copy_nodes, by node: the lowest node of its machine */
+    int n_exposed;      /* trainers whose copy is on their own machine: there is no other one */
     enum job_phase phase;
     uv_timer_t check, deadline, patience, tick, queue;
     struct job_queue {

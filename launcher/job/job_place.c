@@ -2,6 +2,7 @@
 /* job_place.c - selects the hosts of a job and their roles. Node ids have no gaps: if hosts are
  * left out (min_nodes), ids and roles are assigned again to the remaining hosts. */
 #include "launcher/job/job_internal.h"
+#include "wire/job_spec.h"
 
 /* The most frequent architecture; on a tie, that of the first host. */
 static const char *usual_arch(const struct job *j, int *n_usual) {
@@ -104,33 +105,33 @@ static int is_one_machine(const struct host *a, const struct host *b) {
     return !strcasecmp(a->address ? a->address : a->addr, b->address ? b->address : b->addr);
 }
 
-/* Nodes in the order of the list after the trainer's, around: the first of another machine that has
- * the fewest copies so far. */
-static int copy_node(const struct job *j, const int *n_copies, int own) {
-    int best = -1;
-    for (int d = 1; d < j->n_nodes; d++) {
-        const int id = (own + d) % j->n_nodes;
-        if (!is_one_machine(j->by_id[own]->host, j->by_id[id]->host) &&
-            (best < 0 || n_copies[id] < n_copies[best]))
-            best = id;
+/* By node: the lowest node of its machine. */
+static void find_machines(const struct job *j) {
+    for (int i = 0; i < j->n_nodes; i++) {
+        j->machines[i] = 0;
+        while (!is_one_machine(j->by_id[j->machines[i]]->host, j->by_id[i]->host))
+            j->machines[i]++;
     }
-    return best;
 }
 
 int job_place_copies(struct job *j, struct pd_err *err) {
     free(j->copy_nodes);
-    j->copy_nodes = NULL;
+    free(j->machines);
+    j->copy_nodes = j->machines = NULL;
     j->n_exposed = 0;
     if (job_data_copies(j) < 2)
         return 0;
-    int *n_copies = pd_calloc((size_t)j->n_nodes, sizeof *n_copies);
+    unsigned *n_copies = pd_calloc((size_t)j->n_nodes, sizeof *n_copies);
     j->copy_nodes = pd_calloc(j->c.n_trainers + 1, sizeof *j->copy_nodes);
-    if (!n_copies || !j->copy_nodes) {
+    j->machines = pd_calloc((size_t)j->n_nodes, sizeof *j->machines);
+    if (!n_copies || !j->copy_nodes || !j->machines) {
         free(n_copies);
         return pd_oom(err, "the copies of data files");
     }
+    find_machines(j);
     for (size_t r = 0; r < j->c.n_trainers; r++) {
-        const int own = j->c.trainers[r], id = copy_node(j, n_copies, own);
+        const int own = j->c.trainers[r],
+                  id = wire_copy_node(j->machines, NULL, n_copies, j->n_nodes, own);
         j->n_exposed += id < 0;
         j->copy_nodes[r] = id < 0 ? (own + 1) % j->n_nodes : id;
         n_copies[j->copy_nodes[r]]++;

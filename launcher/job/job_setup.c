@@ -119,10 +119,10 @@ static int add_option(json_t *spec, const struct wire_field *f, const struct pd_
     return json_object_set_new(spec, f->key, v);
 }
 
-static json_t *copy_nodes(const struct job *j) {
+static json_t *numbers(const int *v, size_t n) {
     json_t *list = json_array();
-    for (size_t r = 0; r < j->c.n_trainers; r++)
-        json_array_append_new(list, json_integer(j->copy_nodes[r]));
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(v[i]));
     return list;
 }
 
@@ -135,8 +135,10 @@ int job_make_spec(struct job *j, struct pd_err *err) {
                         ids(j->c.trainers, j->c.n_trainers), "env", env_object(o), "train",
                         train_object(j), "encrypt", o->encrypt != PD_ENCRYPT_OFF, "local",
                         client_env_is_local(&j->c) && !*o->nic, "data_copies", job_data_copies(j));
-    if (j->copy_nodes)
-        json_object_set_new(j->spec, "data_copy_nodes", copy_nodes(j));
+    if (j->copy_nodes) {
+        json_object_set_new(j->spec, "data_copy_nodes", numbers(j->copy_nodes, j->c.n_trainers));
+        json_object_set_new(j->spec, "data_machines", numbers(j->machines, (size_t)j->n_nodes));
+    }
     for (size_t i = 0; j->spec && i < wire_job_spec.n; i++)
         if (wire_job_spec.fields[i].option && add_option(j->spec, &wire_job_spec.fields[i], o)) {
             json_decref(j->spec);

@@ -2,6 +2,7 @@
 /* job_watch.c - shows the logs and states of a running job, and collects its results. */
 #include "launcher/job/job_internal.h"
 #include "launcher/text/fold_lines.h"
+#include "launcher/text/table.h"
 
 enum { SAID_MS = 200 };
 
@@ -249,6 +250,22 @@ static void take_lost(struct job_node *n, const json_t *list) {
     }
 }
 
+/* Files of lost nodes have one copy, and new ones are made. */
+static void take_few(struct job *j, const struct ag_state *m) {
+    char bytes[16];
+    if (!m->few_copies == !j->few_copies)
+        return;
+    j->few_copies = m->few_copies;
+    table_bytes(bytes, sizeof bytes, (double)m->few_bytes);
+    record_note(j->record, json_pack("{s:s, s:I, s:I}", "ev", "copies", "few",
+                                     (json_int_t)m->few_copies, "bytes", (json_int_t)m->few_bytes));
+    if (j->few_copies)
+        watch_print(j, "%lld data files (%s) have fewer copies than data_copies: new ones are made",
+                    (long long)m->few_copies, bytes);
+    else
+        watch_print(j, "each data file has data_copies copies again");
+}
+
 /* The states of the head describe the job as a whole. Short states are shown only after they have
  * lasted; their text then names the nodes that the job waits for. */
 static void take_state(struct job_node *n, json_t *body) {
@@ -269,6 +286,7 @@ static void take_state(struct job_node *n, json_t *body) {
     }
     if (n->id != j->head || !*state || n->has_result)
         return;
+    take_few(j, &m);
     j->began |= !strcmp(state, "pservers");
     if (!strcmp(state, "ending"))
         node_ends(n);

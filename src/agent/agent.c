@@ -133,13 +133,16 @@ static int head_of(const struct agent *ag) {
 static void send_state(struct client *c, void *arg) {
     const struct agent *ag = arg;
     json_t *lost = ag_job_lost_nodes(ag->job);
+    const struct file_few few = ag_job_few(ag->job);
     if (*ag->state)
         client_send(c, WIRE_AG_STATE, 0,
                     wire_put(&wire_ag_state, &(struct ag_state){.node = agent_node_id(&ag->core),
                                                                 .state = ag->state,
                                                                 .text = ag->text,
                                                                 .head = head_of(ag),
-                                                                .lost = lost}));
+                                                                .lost = lost,
+                                                                .few_copies = few.files,
+                                                                .few_bytes = few.bytes}));
     json_decref(lost);
 }
 

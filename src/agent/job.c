@@ -38,6 +38,7 @@ json_t *ag_job_lost_nodes(const struct ag_job *j) {
 json_t *ag_job_state(const struct ag_job *j) {
     if (!j || !j->node)
         return NULL;
+    const struct file_few few = ag_job_few(j);
     const struct status_job s = {.name = j->spec.job.name ? j->spec.job.name : "",
                                  .node = j->spec.node,
                                  .n_nodes = j->spec.n_nodes,
@@ -47,7 +48,9 @@ json_t *ag_job_state(const struct ag_job *j) {
                                  .ended_us = j->ended_us,
                                  .restarts = j->restarts,
                                  .processes = node_processes(j->node),
-                                 .lost = ag_job_lost_nodes(j)};
+                                 .lost = ag_job_lost_nodes(j),
+                                 .few_copies = few.files,
+                                 .few_bytes = few.bytes};
     return status_state(j->o.core, &s);
 }
 
@@ -319,33 +322,16 @@ static void on_lost(void *arg, int node) {
         head_lost(j->head, node);
 }
 
-static void answer_file(struct ag_job *j, int node, const struct wire_frame *f) {
-    struct pd_err err = {0};
-    struct object_id id;
-    json_t *body;
-    int rc = j->data ? file_on_asked(j->data, node, f, &body, &id, &err) : 1;
-    if (!rc)
-        peer_link_send_with(j->link, node, f->type, f->req, body, id.b, OBJECT_ID);
-    else if (rc < 0)
-        peer_link_refuse(j->link, node, f->type, f->req, &err);
-}
-
 static void on_message(void *arg, int node, const struct wire_frame *f, const json_t *body,
                        const struct pd_err *refused) {
     struct ag_job *j = arg;
-    if (ag_vote_message(j, node, f, body, refused))
+    if (ag_vote_message(j, node, f, body, refused) ||
+        ag_job_file_message(j, node, f, body, refused))
         return;
-    if (node != PEER_HEAD) {
-        if (f->type == WIRE_HD_FILE || f->type == WIRE_HD_FILE_HERE)
-            answer_file(j, node, f);
-        else if (j->head)
-            head_message(j->head, node, f->type, f->req, body, refused);
-    } else if (f->type == WIRE_HD_FILE) {
-        if (j->data)
-            file_on_holders(j->data, f, body, refused);
-    } else if (!refused) {
+    if (node == PEER_HEAD && !refused)
         from_head(j, f->type, f->req, body);
-    }
+    else if (node != PEER_HEAD && j->head)
+        head_message(j->head, node, f->type, f->req, body, refused);
 }
 
 json_t *ag_job_join_body(void *arg) {
@@ -382,31 +368,6 @@ static void on_taker_gone(void *arg, struct net_conn *c) {
     file_serve_gone(file_fetch_server(((struct ag_job *)arg)->data), c);
 }
 
-/* --- the file service asks the head and the job --- */
-
-static void ask_head(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
-    peer_link_send_with(((struct ag_job *)arg)->link, PEER_HEAD, type, req, json_object(), p, n);
-}
-
-static int is_head(void *arg) { return ag_job_is_head(arg); }
-static int is_joined(void *arg) { return peer_link_is_joined(((struct ag_job *)arg)->link); }
-
-static json_t *peer_of(void *arg, int node) {
-    const struct ag_job *j = arg;
-    struct job_peer peer;
-    if (!j->head || wire_get(&wire_job_peer, &peer, json_array_get(j->peers, (size_t)node), NULL))
-        return NULL;
-    json_t *addrs = head_addrs(j->head, node);
-    json_t *o =
-        wire_put(&wire_file_holder, &(struct file_holder){.node = node,
-                                                          .name = peer.name,
-                                                          .addrs = addrs,
-                                                          .port = peer.port,
-                                                          .lost = !head_has(j->head, node)});
-    json_decref(addrs);
-    return o;
-}
-
 const struct node_io ag_job_node_io = {on_node_send, on_node_refuse, on_log_grew, on_data_channel};
 static void on_head_pass(void *arg, int node, const json_t *body, const json_t *event) {
     struct ag_job *j = arg;
@@ -427,7 +388,6 @@ const struct head_io ag_job_head_io = {on_head_send, on_head_state, on_head_over
 const struct peer_events ag_job_peer_events = {on_join,          on_lost,        on_message,
                                                ag_job_join_body, on_joined,      on_alive,
                                                ag_vote_asked,    on_taker_frame, on_taker_gone};
-const struct file_fetch_io ag_job_file_io = {ask_head, is_joined, is_head, peer_of};
 
 /* --- leases and the end --- */
 
@@ -539,6 +499,7 @@ void ag_job_tick(struct ag_job *j, uint64_t passed_ms) {
         return;
     }
     ag_vote_tick(j);
+    ag_job_few_tick(j);
     peer_link_tick(j->link);
     node_tick(j->node, passed_ms);
     if (!at_work)

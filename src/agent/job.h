@@ -59,6 +59,8 @@ void ag_job_cut(struct ag_job *j);
 struct file_fetch *const *ag_job_files(const struct ag_job *j);
 /* The lost nodes, known to the head only: array of {node, host, reason}. A new reference. */
 json_t *ag_job_lost_nodes(const struct ag_job *j);
+/* Data files with fewer copies than data_copies, known to the head only. */
+struct file_few ag_job_few(const struct ag_job *j);
 /* The result of status_state (a new reference). NULL: the job is not set up, or is being closed. */
 json_t *ag_job_state(const struct ag_job *j);
 /* The node of the head, as far as this node knows. */

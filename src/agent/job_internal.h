@@ -28,6 +28,9 @@ struct ag_job {
     struct ag_head *head; /* on that node only */
     struct peer_link *link;
     struct file_fetch *data; /* NULL unless the spec has data_apart; file_fetch.h */
+    int few_due,
+        few_told;    /* job_files.c: state.json is to be written; AG_STATE said that some are few */
+    uint64_t few_ns; /* when it was written */
     struct logs logs;
     int logs_open;
     struct ag_job_post *posts, **posts_end; /* messages between head and node of this agent */
@@ -96,6 +99,13 @@ int ag_job_become_head(struct ag_job *j, const struct ag_job_head *m, json_t *pe
 void ag_job_follow_head(struct ag_job *j, int head, json_t *peers); /* takes `peers` over */
 /* 1: the entries that this node needs: of all nodes for the head, else of the head alone. */
 int ag_job_has_entries(const struct ag_job *j, const struct ag_job_head *m, struct pd_err *err);
+
+/* job_files.c */
+/* A message about a data file. 0: it is another message. */
+int ag_job_file_message(struct ag_job *j, int node, const struct wire_frame *f, const json_t *body,
+                        const struct pd_err *refused);
+/* The number of files with too few copies has changed: clients and state.json say so. */
+void ag_job_few_tick(struct ag_job *j);
 
 /* job_vote.c */
 void ag_vote_init(struct ag_job *j);

@@ -99,7 +99,8 @@ static int64_t choose_checkpoint(struct train_loop *l, const struct wanted_check
         }
         if (!c->state)
             continue;
-        if (ps_models_fetch(l->client, m, i, w->dir, &why)) {
+        if (ps_models_fetch(l->client, m, i, w->dir, (uint32_t)l->options->checkpoint_copies,
+                            &why)) {
             *err = *ps_client_err(l->client);
             return -1;
         }

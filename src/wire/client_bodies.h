@@ -103,7 +103,9 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, TEXT, state, 0, WIRE_MAX_STATE, 0) \
     X(body, TEXT, text, 0, WIRE_MAX_REASON, 0) \
     X(body, INT, head, 0, WIRE_MAX_NODES, 0)   \
-    X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)
+    X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0) \
+    X(body, INT, few_copies, 0, INT64_MAX, 0)  \
+    X(body, INT, few_bytes, 0, INT64_MAX, 0)
 #define WIRE_LOST_NODE(X, body)              \
     X(body, INT, node, 0, WIRE_MAX_NODES, 0) \
     X(body, TEXT, host, 0, WIRE_MAX_NAME, 0) \
@@ -194,6 +196,8 @@ enum { WIRE_MAX_TAIL = 10000 };
     X(body, INT, n_nodes, 0, WIRE_MAX_NODES, 0) \
     X(body, INT, head, 0, WIRE_MAX_NODES, 0)    \
     X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0)  \
+    X(body, INT, few_copies, 0, INT64_MAX, 0)   \
+    X(body, INT, few_bytes, 0, INT64_MAX, 0)    \
     X(body, OBJECT, progress, 0, 100, 0)
 
 #define WIRE_AG_STATUS_ANSWER(X, body)          \

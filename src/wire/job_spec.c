@@ -39,3 +39,15 @@ static const struct wire_field rows[] = {
 };
 
 const struct wire_body wire_job_spec = {"spec", rows, sizeof rows / sizeof rows[0]};
+
+int wire_copy_node(const int *machine, const char *left_out, const unsigned *n_copies, int n_nodes,
+                   int own) {
+    int best = -1;
+    for (int d = 1; d < n_nodes; d++) {
+        const int id = (own + d) % n_nodes;
+        if ((!left_out || !left_out[id]) && (!machine || machine[id] != machine[own]) &&
+            (best < 0 || n_copies[id] < n_copies[best]))
+            best = id;
+    }
+    return best;
+}

@@ -28,3 +28,10 @@ struct job_spec {
 
 enum { JOB_SPEC_MAX_NAME = 60, JOB_SPEC_MAX_PORTS = 250, JOB_SPEC_MAX_LOG_KEEP = 100 };
 extern const struct wire_body wire_job_spec;
+
+/* data_copies = 2: the node for another copy of files that are on node `own`. Nodes in the order of
+ * the list after `own`, around: the first one on another machine with the fewest copies so far.
+ * machine: a number by node; NULL: each node is a machine of its own. left_out: nodes that get
+ * none; NULL: any may. -1: there is no such node. */
+int wire_copy_node(const int *machine, const char *left_out, const unsigned *n_copies, int n_nodes,
+                   int own);

@@ -79,6 +79,7 @@ enum { WIRE_JSON_MAX = 4 << 20, WIRE_CHUNK = 256 << 10 };
     X(HD_HEAD, 0x215, "a head that was chosen: this node is the head now")                        \
     X(HD_FILE, 0x210, "agent: which nodes have this data file?")                                  \
     X(HD_FILE_HERE, 0x211, "agent: this node now has the data file")                              \
+    X(HD_FILE_COPY, 0x216, "head: get a copy of this data file; agent: it can't get one")         \
     /* `launch`: a node's callback and paddlectl, over TCP; docs/protocol.md, "Launch" */         \
     X(CB_CALL, 0x301, "callback, first: its rank, and what proves it")                            \
     X(CB_ENROLLED, 0x302, "paddlectl: the secrets for later calls")                               \

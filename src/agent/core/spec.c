@@ -75,18 +75,24 @@ static int read_strings(json_t **out, const json_t *o, const char *key, struct p
     return 0;
 }
 
-static int read_copies(struct spec *s, const json_t *o, struct pd_err *err) {
-    const json_t *v, *a = json_object_get(o, "data_copy_nodes");
+/* Reads an array of n node ids. It may be missing. */
+static int read_ids(struct spec *s, const json_t *o, const char *key, int n, const json_t **out,
+                    struct pd_err *err) {
+    const json_t *v, *a = json_object_get(o, key);
     size_t i;
-    s->copy_nodes = a;
-    if (a && (int)json_array_size(a) != s->roles.n[ROLE_TRAINER])
-        return pd_fail(err, PD_EPROTO, "spec.data_copy_nodes has not a node for each trainer");
+    *out = a;
+    if (a && (int)json_array_size(a) != n)
+        return pd_fail(err, PD_EPROTO, "spec.%s has not %d nodes", key, n);
     json_array_foreach (a, i, v)
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= s->n_nodes)
-            return pd_fail(err, PD_EPROTO,
-                           "spec.data_copy_nodes names a node that is not one of 0..%d",
+            return pd_fail(err, PD_EPROTO, "spec.%s names a node that is not one of 0..%d", key,
                            s->n_nodes - 1);
     return 0;
+}
+
+static int read_copies(struct spec *s, const json_t *o, struct pd_err *err) {
+    int rc = read_ids(s, o, "data_copy_nodes", s->roles.n[ROLE_TRAINER], &s->copy_nodes, err);
+    return rc ? rc : read_ids(s, o, "data_machines", s->n_nodes, &s->machines, err);
 }
 
 int spec_copy_node(const struct spec *s, int trainer) {
@@ -94,6 +100,10 @@ int spec_copy_node(const struct spec *s, int trainer) {
         return -1;
     return s->copy_nodes ? (int)json_integer_value(json_array_get(s->copy_nodes, (size_t)trainer))
                          : (s->roles.nodes[ROLE_TRAINER][trainer] + 1) % s->n_nodes;
+}
+
+int spec_machine(const struct spec *s, int node) {
+    return s->machines ? (int)json_integer_value(json_array_get(s->machines, (size_t)node)) : node;
 }
 
 /* Our pserver needs a trainer. A user's own pserver program may be a job without trainers. Our

@@ -25,6 +25,7 @@ struct spec {
     struct roles roles;       /* of the first attempt; later attempts may have others (head.h) */
     json_t *env, *train;      /* objects of strings */
     const json_t *copy_nodes; /* array of node ids by trainer: spec_copy_node; NULL: not told */
+    const json_t *machines;   /* array of node ids by node: spec_machine; NULL: not told */
     json_t *whole;
 };
 
@@ -33,4 +34,5 @@ struct spec {
 int spec_parse(struct spec *s, json_t *body, const char *job, struct pd_err *err);
 /* The node that also has the data files of this trainer; -1: none has. */
 int spec_copy_node(const struct spec *s, int trainer);
+int spec_machine(const struct spec *s, int node); /* the lowest node on the same machine */
 void spec_release(struct spec *s);

@@ -13,21 +13,38 @@ struct file_serve *file_fetch_server(const struct file_fetch *d) {
 
 /* --- on the head: requests of nodes --- */
 
+static int path_of(const struct wire_frame *f, char path[PATH_MAX]) {
+    const size_t n = f->n_sec > 1 ? f->len[1] : 0;
+    if (!n || n >= PATH_MAX)
+        return 0;
+    memcpy(path, f->sec[1], n);
+    path[n] = 0;
+    return 1;
+}
+
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err) {
     char path[PATH_MAX];
-    size_t n = f->n_sec > 1 ? f->len[1] : 0;
-    if (!n || n >= sizeof path)
+    if (!path_of(f, path))
         return 1;
-    memcpy(path, f->sec[1], n);
-    path[n] = 0;
     if (f->type == WIRE_HD_FILE_HERE) {
         if (d->list)
             file_index_note(d->list, path, node);
+        file_copies_here(d);
+        return 1;
+    }
+    if (f->type == WIRE_HD_FILE_COPY) {
+        file_copies_refused(d, node, path);
         return 1;
     }
     *body = file_holders_of(d, node, path, id, err);
     return *body ? 0 : err->code;
+}
+
+void file_on_copy(struct file_fetch *d, const struct wire_frame *f) {
+    char path[PATH_MAX];
+    if (path_of(f, path))
+        file_want_copy(d, path);
 }
 
 int file_has_list(const struct file_fetch *d) { return file_index_is_whole(d->list); }
@@ -122,6 +139,7 @@ static void on_tick(uv_timer_t *t) {
     struct file_fetch *d = t->data;
     file_want_tick(d);
     file_serve_tick(d->serve);
+    file_copies_tick(d);
 }
 
 int file_fetch_new(struct file_fetch **out, const struct file_fetch_opts *o, struct pd_err *err) {
@@ -131,6 +149,7 @@ int file_fetch_new(struct file_fetch **out, const struct file_fetch_opts *o, str
     d->o = *o;
     d->wanted_end = &d->wanted;
     d->where_ms = FILE_HOLDERS_MS;
+    d->copy_rate = FILE_COPY_RATE;
     int rc = file_asks_new(&d->asks, d, file_want, file_forget_channel, err);
     rc = rc ? rc : file_serve_new(&d->serve, d, err); /* last: a thread of the loop uses it */
     if (rc) {
@@ -158,6 +177,7 @@ void file_fetch_free(struct file_fetch *d) {
     if (!d)
         return;
     file_known_release(d);
+    file_copies_free(d->copies);
     file_index_free(d->list);
     file_serve_free(d->serve);
     file_asks_free(d->asks);

@@ -5,6 +5,7 @@
  *
  *     trainer ──PADDLE_DATA_FD──▶ file_asks.c ──▶ file_want.c
  *     file_want.c ──HD_FILE──▶ head: file_known.c, file_index.c   the file's id and its holders
+ *     file_want.c ◀─HD_FILE_COPY── head: file_copies.c            a new copy after a loss
  *     file_want.c ──▶ file_pull.c ──DF_*──▶ file_serve.c of a holder, of the next one, the launcher
  *     file_pull.c ──▶ .agent/data-N, each object compared with its id ──▶ workspace/PATH
  *
@@ -26,6 +27,7 @@ enum {
     FILE_NEED_MAX = 512,          /* ids in one DF_NEED */
     FILE_FRAME = 1 << 20,         /* bytes of records, or of pieces, in one frame */
     FILE_IDLE_MS = 20000,         /* a source that is silent for so long is dropped */
+    FILE_COPY_RATE = 32 << 20,    /* bytes a second of a copy that no trainer waits for */
 };
 
 struct file_fetch;
@@ -42,6 +44,13 @@ struct file_fetch_io {
     /* The head: the facts about a node: {node, name, addrs, port, lost}. A new reference; NULL:
      * unknown. */
     json_t *(*peer)(void *arg, int node);
+    /* The head: the lost nodes, as head_lost_nodes; borrowed. */
+    const json_t *(*lost_nodes)(void *arg);
+    int (*is_here)(void *arg, int node); /* the head: 1: the node is connected */
+    /* The head: sends HD_FILE_COPY with this path. Dropped while the node is not connected. */
+    void (*ask_copy)(void *arg, int node, const char *path);
+    /* The head: the number of files with fewer copies than asked has changed. */
+    void (*few_changed)(void *arg);
 };
 
 struct file_fetch_opts {
@@ -64,13 +73,20 @@ void file_fetch_free(struct file_fetch *d);  /* after the loop has ended */
 /* Returns a descriptor for a trainer's process, which the caller closes; this service reads the
  * other end. PD_E* on failure. */
 int file_fetch_channel(struct file_fetch *d, struct pd_err *err);
-/* On the head: handles a node's HD_FILE or HD_FILE_HERE. 0: the answer is *body (a new reference)
- * and the file's id. PD_E*: the answer is this error. 1: there is no answer. */
+/* On the head: handles a node's HD_FILE, HD_FILE_HERE or HD_FILE_COPY. 0: the answer is *body (a
+ * new reference) and the file's id. PD_E*: the answer is this error. 1: there is no answer. */
 int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, json_t **body,
                   struct object_id *id, struct pd_err *err);
 struct file_serve *file_fetch_server(const struct file_fetch *d);
 /* 1: this node can be the head of the job, whose list of data files has come here. */
 int file_has_list(const struct file_fetch *d);
+/* On the head: data files with fewer copies than data_copies, and their bytes. d NULL: none. */
+struct file_few {
+    int64_t files, bytes;
+};
+struct file_few file_few_copies(const struct file_fetch *d);
+/* The head's HD_FILE_COPY. */
+void file_on_copy(struct file_fetch *d, const struct wire_frame *f);
 /* Another node is the head, or this one: it hears of the files that came here. NULL is allowed. */
 void file_announce(const struct file_fetch *d);
 
@@ -89,6 +105,8 @@ const char *file_shown_path(const char *path, char out[300]);
 /* A trainer wants this file. id 0: it will need the file soon and expects no answer. */
 struct file_channel;
 void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const char *path);
+/* The head wants a copy of this file here. If it can't be had, the head hears of it. */
+void file_want_copy(struct file_fetch *d, const char *path);
 /* The channel is closed: forgets its requests. */
 void file_forget_channel(struct file_fetch *d, const struct file_channel *c);
 /* The head's answer to HD_FILE. If it is an error, `refused` is set and `body` is NULL. */
@@ -128,7 +146,10 @@ struct file_holders {
     const int32_t *rank; /* FILE_RANKS ranks of trainers that got the file at the start; -1: none */
     const int32_t *node; /* n_nodes nodes to which the file came later */
     size_t n_nodes;
+    uint64_t bytes; /* of the file */
 };
+/* File i of file_index_n, in the order of the list. Returns its path. */
+const char *file_index_row(const struct file_index *l, size_t i, struct file_holders *out);
 int file_index_find(const struct file_index *l, const char *path, struct file_holders *out);
 /* The node has the file now. */
 void file_index_note(struct file_index *l, const char *path, int32_t node);
@@ -153,6 +174,8 @@ int file_pull_new(struct file_pull **out, struct file_fetch *d, const char *path
  * PD_E*: `done` will not be called. */
 int file_pull_from(struct file_pull *p, const struct file_source *from, uint64_t number,
                    struct pd_err *err);
+/* At most so many bytes a second are asked for; 0: no limit. */
+void file_pull_pace(struct file_pull *p, uint64_t bytes_per_s);
 uint64_t file_pull_bytes(const struct file_pull *p); /* that have come and are written */
 /* A client sent a DF_FILE or DF_DATA for this pull. */
 void file_pull_frame(struct file_pull *p, uint16_t type, const uint8_t *payload, size_t n);

@@ -24,7 +24,9 @@ struct file_fetch {
     struct file_asks *asks;
     struct wanted_file *wanted, **wanted_end;
     uint64_t next_number;
-    unsigned where_ms; /* the limit for the head's answer; tests set a shorter one */
+    unsigned where_ms;          /* the limit for the head's answer; tests set a shorter one */
+    uint64_t copy_rate;         /* FILE_COPY_RATE; tests set another one */
+    struct file_copies *copies; /* the head with data_copies > 1, since a node is lost */
     struct file_came_here *came;
     size_t n_came, cap_came, n_pieces;
     uv_timer_t tick;
@@ -41,6 +43,24 @@ json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struc
  * contents of `pieces` over, or leaves them unchanged. */
 void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces);
 void file_known_release(struct file_fetch *d);
+/* A file is in the workspace already: tells the head so if other nodes can take it from here, else
+ * that it can't be a copy. */
+void file_announce_one(struct file_fetch *d, const char *path);
+/* This node can't get a copy: tells the head so. */
+void file_refuse_copy(struct file_fetch *d, const char *path);
+enum { FILE_HOLDERS = 2 * FILE_RANKS + 64 };
+/* On the head: the nodes that have the file, each once: those to which it was sent first. */
+size_t file_holder_nodes(const struct file_fetch *d, const struct file_holders *h,
+                         int32_t node[FILE_HOLDERS]);
+
+/* --- file_copies.c, on the head --- */
+
+void file_copies_tick(struct file_fetch *d);
+/* A node has a file now. */
+void file_copies_here(struct file_fetch *d);
+/* This node can't get a copy of the file. */
+void file_copies_refused(struct file_fetch *d, int node, const char *path);
+void file_copies_free(struct file_copies *k); /* NULL is allowed */
 
 /* --- file_want.c --- */
 

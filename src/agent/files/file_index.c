@@ -4,12 +4,13 @@
 #include "agent/files/file_fetch.h"
 #include "pack/object/manifest.h"
 
-enum { ROW_MIN = 4 + OBJECT_ID + 4 * FILE_RANKS };
+enum { ROW_MIN = 4 + OBJECT_ID + 4 * FILE_RANKS + 8 };
 
 struct row {
     char *path;
     struct object_id id;
     int32_t rank[FILE_RANKS];
+    uint64_t bytes;
     int32_t *node; /* nodes to which the file came later */
     size_t n_nodes;
 };
@@ -51,6 +52,7 @@ static int take_row(struct file_index *l, struct pd_reader *r, struct pd_err *er
     const uint8_t *id = pd_get(r, OBJECT_ID);
     for (int k = 0; k < FILE_RANKS; k++)
         row->rank[k] = (int32_t)pd_get_u32(r);
+    row->bytes = pd_get_u64(r);
     l->path_bytes += strlen(path);
     if (r->failed || !file_path_ok(path) || l->path_bytes > MANIFEST_PATH_BYTES ||
         (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
@@ -91,11 +93,20 @@ static struct row *find(const struct file_index *l, const char *path) {
     return l->n ? bsearch(&key, l->v, l->n, sizeof *l->v, by_path) : NULL;
 }
 
+static struct file_holders holders(const struct row *r) {
+    return (struct file_holders){r->id, r->rank, r->node, r->n_nodes, r->bytes};
+}
+
 int file_index_find(const struct file_index *l, const char *path, struct file_holders *out) {
     const struct row *row = find(l, path);
     if (row)
-        *out = (struct file_holders){row->id, row->rank, row->node, row->n_nodes};
+        *out = holders(row);
     return row != NULL;
+}
+
+const char *file_index_row(const struct file_index *l, size_t i, struct file_holders *out) {
+    *out = holders(&l->v[i]);
+    return l->v[i].path;
 }
 
 void file_index_note(struct file_index *l, const char *path, int32_t node) {

@@ -52,9 +52,24 @@ static void announce(const struct file_fetch *d, const char *path) {
         file_index_note(d->list, path, d->o.spec->node);
 }
 
+void file_refuse_copy(struct file_fetch *d, const char *path) {
+    if (d->o.io->is_head(d->o.arg))
+        file_copies_refused(d, d->o.spec->node, path);
+    else
+        d->o.io->ask_head(d->o.arg, WIRE_HD_FILE_COPY, 0, path, strlen(path));
+}
+
+void file_announce_one(struct file_fetch *d, const char *path) {
+    if (file_came(d, path))
+        announce(d, path);
+    else
+        file_refuse_copy(d, path);
+}
+
 void file_note_came(struct file_fetch *d, const char *path, struct file_pieces *pieces) {
     remember(d, path, pieces);
     announce(d, path);
+    file_copies_here(d);
 }
 
 void file_announce(const struct file_fetch *d) {
@@ -73,30 +88,35 @@ static void add_holder(int32_t *node, size_t *n, size_t cap, int32_t it) {
         node[(*n)++] = it;
 }
 
-json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
-                        struct pd_err *err) {
+size_t file_holder_nodes(const struct file_fetch *d, const struct file_holders *h,
+                         int32_t node[FILE_HOLDERS]) {
     /* The files were sent to the nodes of the first attempt. */
     const struct roles *roles = &d->o.spec->roles;
-    struct file_holders h;
-    int32_t node[2 * FILE_RANKS + 64];
-    const size_t cap = sizeof node / sizeof node[0];
-    char text[300];
     size_t n = 0;
+    for (int k = 0; k < FILE_RANKS; k++) {
+        const int trainer = h->rank[k];
+        if (trainer < 0 || trainer >= roles->n[ROLE_TRAINER])
+            continue;
+        add_holder(node, &n, FILE_HOLDERS, roles->nodes[ROLE_TRAINER][trainer]);
+        if (spec_copy_node(d->o.spec, trainer) >= 0)
+            add_holder(node, &n, FILE_HOLDERS, spec_copy_node(d->o.spec, trainer));
+    }
+    for (size_t i = 0; i < h->n_nodes; i++)
+        add_holder(node, &n, FILE_HOLDERS, h->node[i]);
+    return n;
+}
+
+json_t *file_holders_of(struct file_fetch *d, int asker, const char *path, struct object_id *id,
+                        struct pd_err *err) {
+    struct file_holders h;
+    int32_t node[FILE_HOLDERS];
+    char text[300];
     if (!d->list || !file_index_find(d->list, path, &h)) {
         pd_fail(err, PD_ENOENT, "%s is none of the data files that were sent with this job",
                 file_shown_path(path, text));
         return NULL;
     }
-    for (int k = 0; k < FILE_RANKS; k++) {
-        const int trainer = h.rank[k];
-        if (trainer < 0 || trainer >= roles->n[ROLE_TRAINER])
-            continue;
-        add_holder(node, &n, cap, roles->nodes[ROLE_TRAINER][trainer]);
-        if (spec_copy_node(d->o.spec, trainer) >= 0)
-            add_holder(node, &n, cap, spec_copy_node(d->o.spec, trainer));
-    }
-    for (size_t i = 0; i < h.n_nodes; i++)
-        add_holder(node, &n, cap, h.node[i]);
+    const size_t n = file_holder_nodes(d, &h, node);
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         int it = node[(i + (size_t)asker) % n]; /* different askers begin with different holders */

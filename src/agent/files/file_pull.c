@@ -13,7 +13,7 @@
 #include "agent/files/file_fetch.h"
 #include "wire/msg.h"
 
-enum { LOOK_MS = 1000 };
+enum { LOOK_MS = 1000, PACE_MS = 50 };
 
 struct file_pull {
     const struct file_fetch_opts *o;
@@ -33,6 +33,7 @@ struct file_pull {
     uint64_t asked_bytes;
     struct pd_buf in; /* records */
     uint64_t active_ns;
+    uint64_t pace, pace_ns, paced; /* bytes a second (0: no limit), since when, bytes asked since */
     uv_timer_t timer;
     int idle;          /* no source: none was tried yet, or the last one failed */
     struct pd_err why; /* the source failed; `done` waits for the turn of work */
@@ -115,18 +116,30 @@ static void send_to_source(struct file_pull *p, uint16_t type, const void *bytes
         source_link_send(p->link, type, bytes, n);
 }
 
-/* Requests as many more pieces as fit into the window. */
+static int may_ask(const struct file_pull *p) {
+    return !p->pace ||
+           (double)p->paced <= (double)(pd_mono_ns() - p->pace_ns) / 1e9 * (double)p->pace;
+}
+
+/* Requests as many more pieces as fit into the window and the pace. */
 static void request_window(struct file_pull *p) {
     uint8_t ids[FILE_NEED_MAX * OBJECT_ID];
     size_t n = 0;
     while (p->asked < p->f.n &&
            p->asked_bytes - p->got_bytes < (p->client ? FILE_CLIENT_WINDOW : FILE_WINDOW) &&
-           n < FILE_NEED_MAX) {
+           n < FILE_NEED_MAX && may_ask(p)) {
+        p->paced += p->f.v[p->asked].len;
         memcpy(ids + n++ * OBJECT_ID, p->f.v[p->asked].id.b, OBJECT_ID);
         p->asked_bytes += p->f.v[p->asked++].len;
     }
     if (n)
         send_to_source(p, WIRE_DF_NEED, ids, n * OBJECT_ID);
+}
+
+/* The pace allows more than it did. */
+static void ask_more(struct file_pull *p) {
+    if (p->known && !p->busy && !p->idle && !p->why.code)
+        request_window(p);
 }
 
 /* --- a turn of work, on a thread of the pool --- */
@@ -273,6 +286,8 @@ static void on_timer(uv_timer_t *t) {
     struct file_pull *p = t->data;
     if (!p->busy && !p->idle && pd_mono_ns() - p->active_ns > FILE_IDLE_MS * UINT64_C(1000000))
         fail_pull(p, PD_ETIMEOUT, "it was silent for 20 s");
+    else
+        ask_more(p);
 }
 
 /* --- a node as the source --- */
@@ -324,6 +339,15 @@ int file_pull_from(struct file_pull *p, const struct file_source *from, uint64_t
     }
     p->idle = rc != 0;
     return rc;
+}
+
+void file_pull_pace(struct file_pull *p, uint64_t bytes_per_s) {
+    const unsigned turn_ms = bytes_per_s ? PACE_MS : LOOK_MS;
+    p->pace = bytes_per_s;
+    p->pace_ns = pd_mono_ns();
+    p->paced = 0;
+    uv_timer_start(&p->timer, on_timer, turn_ms, turn_ms);
+    ask_more(p);
 }
 
 uint64_t file_pull_bytes(const struct file_pull *p) { return p->got_bytes; }

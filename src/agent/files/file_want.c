@@ -6,6 +6,9 @@
  *       ▲                            └▶ all failed: pausing ─▶ where ... ROUNDS times ─▶ failed
  *       └ at most AT_ONCE at a time; files that a trainer waits for come first
  *
+ * The head wants a copy of a file here (HD_FILE_COPY): the same, at a limited pace, and a failure
+ * is told to the head. The limit ends if a trainer waits for the file.
+ *
  * The sources of all rounds share one pull, so each goes on where the one before failed. */
 #include "agent/files/file_fetch_internal.h"
 #include "agent/core/msg.h"
@@ -29,6 +32,7 @@ struct wanted_file {
     enum wanted_state state;
     uint64_t since_ns, number; /* start of this state; number of its request or pull */
     int round;
+    int is_copy; /* the head wants it here */
     struct object_id id;
     json_t *holders; /* from HD_FILE's answer */
     size_t next_holder;
@@ -57,7 +61,7 @@ static void finish_wanted(struct wanted_file *x, const struct pd_err *err) {
     drop_pull(x);
     if (err)
         pd_warn(&d->o.core->log, "%s", err->msg);
-    else if (*x->source)
+    else if (*x->source && !x->is_copy)
         pd_info(&d->o.core->log, "data file %s came from %s", file_shown_path(x->path, text),
                 x->source);
     struct wanted_file **at = &d->wanted;
@@ -72,6 +76,8 @@ static void finish_wanted(struct wanted_file *x, const struct pd_err *err) {
         file_answer(w->c, w->id, err);
         free(w);
     }
+    if (x->is_copy && err && !d->closing)
+        file_refuse_copy(d, x->path);
     json_decref(x->holders);
     pd_buf_release(&x->tried);
     free(x->path);
@@ -141,7 +147,25 @@ void file_want(struct file_fetch *d, struct file_channel *c, uint32_t id, const 
     if (w) {
         *w = (struct waiter){x->waiters, c, id};
         x->waiters = w;
+        if (x->pull)
+            file_pull_pace(x->pull, 0);
     }
+    start_some(d);
+}
+
+void file_want_copy(struct file_fetch *d, const char *path) {
+    struct wanted_file *x = file_path_ok(path) ? wanted_of(d, path) : NULL;
+    if (!file_path_ok(path) || d->closing)
+        return;
+    if (file_is_here(d->o.core->paths.dir, path)) {
+        file_announce_one(d, path);
+        return;
+    }
+    if (!x && !(x = new_wanted(d, path))) {
+        file_refuse_copy(d, path);
+        return;
+    }
+    x->is_copy = 1;
     start_some(d);
 }
 
@@ -253,6 +277,7 @@ static int pull_from(struct wanted_file *x, const struct file_source *from, stru
         rc = file_pull_from(x->pull, from, x->number, err);
     if (rc)
         return rc;
+    file_pull_pace(x->pull, x->is_copy && !x->waiters ? d->copy_rate : 0);
     x->client = from->client;
     if (file_pull_bytes(x->pull))
         pd_info(&d->o.core->log, "data file %s: %llu bytes have come, %s is asked for the others",

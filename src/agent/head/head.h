@@ -76,6 +76,7 @@ void head_fail(struct ag_head *h, int node, const char *reason);
 /* As head_stop, but the trainers first save the model and end by themselves, within save_ms. A
  * later head_stop ends the saving at once. Without running trainers the call is a head_stop. */
 void head_save(struct ag_head *h, unsigned save_ms, unsigned grace_ms, const char *reason);
+void head_tell_state(struct ag_head *h); /* AG_STATE again: what it also says has changed */
 /* The lost nodes, without which the job continued: an array of {node, host, reason}; borrowed. */
 const json_t *head_lost_nodes(const struct ag_head *h);
 /* The addresses at which other nodes reach this node. The address that a probe has reached comes

@@ -87,16 +87,20 @@ static int is_spare(const struct ag_head *h, int node) {
            h->state > HEAD_PROBING && h->state != HEAD_OVER;
 }
 
+void head_tell_state(struct ag_head *h) {
+    char text[sizeof h->text];
+    memcpy(text, h->text, sizeof text);
+    head_publish(h, text);
+}
+
 /* The running processes are not affected. Only the list of lost nodes and the published state
  * change. */
 static void do_without_spare(struct ag_head *h, int node, const char *reason) {
-    char text[sizeof h->text];
     note_gone(h, node, reason);
     pd_warn(h->log, "node %d (%s) is lost, which ran nothing", node, head_host(h, node));
     if (h->node[node].joined)
         send_away(h, node);
-    memcpy(text, h->text, sizeof text);
-    head_publish(h, text);
+    head_tell_state(h);
     head_check(h);
 }
 

@@ -70,12 +70,13 @@ json_t *status_state(const struct agent_core *core, const struct status_job *j) 
     facts_boot_id(boot);
     facts_host(host);
     return json_pack(
-        "{s:s, s:s, s:i, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o, s:o}", "job",
-        core->paths.job, "name", j->name, "node", j->node, "n_nodes", j->n_nodes, "head", j->head,
-        "attached", j->attached, "user", user_name(&core->paths), "started_us",
+        "{s:s, s:s, s:i, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o, s:o, s:I, s:I}",
+        "job", core->paths.job, "name", j->name, "node", j->node, "n_nodes", j->n_nodes, "head",
+        j->head, "attached", j->attached, "user", user_name(&core->paths), "started_us",
         (json_int_t)j->started_us, "ended_us", (json_int_t)j->ended_us, "restarts",
         (int)j->restarts, "host", wire_text(host, strlen(host)), "boot", boot, "since",
-        (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes, "lost", j->lost);
+        (json_int_t)process_tree_start_ticks(getpid()), "processes", j->processes, "lost", j->lost,
+        "few_copies", (json_int_t)j->few_copies, "few_bytes", (json_int_t)j->few_bytes);
 }
 
 /* Writes and renames, but does not sync: the file is not needed after a power cut, and the loop
@@ -232,6 +233,8 @@ static json_t *brief(const struct node_paths *p, int progress, int *orphans) {
                                       .n_nodes = msg_int(s, "n_nodes", 0, SPEC_MAX_NODES, 0),
                                       .head = msg_int(s, "head", 0, SPEC_MAX_NODES, 0),
                                       .lost = json_object_get(s, "lost"),
+                                      .few_copies = msg_int(s, "few_copies", 0, INT64_MAX, 0),
+                                      .few_bytes = msg_int(s, "few_bytes", 0, INT64_MAX, 0),
                                       .progress = event});
     json_decref(event);
     json_decref(user);

@@ -21,8 +21,9 @@ struct status_job {
     int node, n_nodes, head, attached;
     uint64_t started_us, ended_us;
     unsigned restarts;
-    json_t *processes; /* from node_processes; status_state takes it over */
-    json_t *lost;      /* the head: the lost nodes; taken over, too */
+    json_t *processes;             /* from node_processes; status_state takes it over */
+    json_t *lost;                  /* the head: the lost nodes; taken over, too */
+    int64_t few_copies, few_bytes; /* the head: data files with too few copies */
 };
 
 /* The content of state.json, a new reference. NULL: out of memory. */

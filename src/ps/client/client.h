@@ -347,10 +347,10 @@ size_t ps_models_n(const struct ps_models *m);
 const struct ps_checkpoint *ps_models_at(const struct ps_models *m, size_t i);
 
 /* One trainer calls this before ps_resume. Checks all parts of model number i and copies to every
- * server the parts that it needs and lacks. *why names a missing or damaged part (code 0: none);
- * the client does not fail by it. */
+ * server the parts that it needs and lacks; copies = 2: each part is on two servers then. *why
+ * names a missing or damaged part (code 0: none); the client does not fail by it. */
 int ps_models_fetch(struct ps_client *c, struct ps_models *m, size_t i, const char *dir,
-                    struct pd_err *why);
+                    uint32_t copies, struct pd_err *why);
 /* Reads the position to resume from, and the best pass, in the manifest. Free *out with
  * model_resume_release. */
 int ps_models_resume(struct ps_client *c, const struct ps_models *m, size_t i, const char *dir,

@@ -32,8 +32,7 @@ struct ps_copies {
     uint32_t n, left;
 };
 
-/* The next server in the list on another host; if all are on one host, the next server. */
-static uint32_t other_server(const struct ps_client *c, uint32_t server) {
+uint32_t client_other_server(const struct ps_client *c, uint32_t server) {
     for (uint32_t k = 1; k < c->n_servers; k++) {
         uint32_t i = (server + k) % c->n_servers;
         if (strcmp(c->servers[i].ip, c->servers[server].ip))
@@ -75,7 +74,7 @@ void client_copies_add(struct ps_client *c, struct ps_copies *k, uint32_t thread
     x->files = files;
     x->n_files = n;
     x->from = server;
-    x->to = other_server(c, server);
+    x->to = client_other_server(c, server);
     k->left += n > 0;
 }
 

@@ -324,6 +324,9 @@ void client_save_release(struct ps_client *c);
  * linked there to the one in `older` (NULL: none). `files`, of one server thread, must stay valid.
  */
 struct ps_copies;
+/* The server for the copy: the next one in the list on another host; if all are on one host, the
+ * next server. */
+uint32_t client_other_server(const struct ps_client *c, uint32_t server);
 struct model_part;
 int client_copies_new(struct ps_client *c, struct ps_copies **out, const char *folder,
                       const char *older);

@@ -303,9 +303,23 @@ static int server_needs_part(const struct ps_client *c, uint32_t server, const c
     return !same;
 }
 
-/* Copies to every server the parts that it needs and lacks, the manifest last. */
+/* 1: the part will be on one server only, after the loss of another one, and this server gets the
+ * copy. */
+static int server_gets_copy(const struct ps_client *c, const struct listed_model *e,
+                            uint32_t server, uint32_t part, const char *file) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_servers; i++)
+        n += e->present[(size_t)i * e->n_parts + part] || server_needs_part(c, i, file, 1);
+    for (uint32_t i = 0; i < c->n_servers && n == 1; i++)
+        if (client_other_server(c, i) == server && server_needs_part(c, i, file, 1))
+            return 1;
+    return 0;
+}
+
+/* Copies to every server the parts that it needs and lacks, and with copies = 2 those that would be
+ * on one server only; the manifest last. */
 static int bring_parts(struct ps_client *c, struct listed_model *e, const char *folder,
-                       const struct model_manifest *m) {
+                       const struct model_manifest *m, uint32_t copies) {
     int same = same_layout(c, m);
     uint32_t from = 0;
     while (!e->has[from])
@@ -313,10 +327,12 @@ static int bring_parts(struct ps_client *c, struct listed_model *e, const char *
     for (uint32_t i = 0; i < c->n_servers && !c->err.code; i++) {
         uint64_t bytes = 0;
         for (uint32_t p = 0; p < e->n_parts && !c->err.code; p++) {
+            const char *file = m->parts[p].file;
             if (e->present[(size_t)i * e->n_parts + p] ||
-                !server_needs_part(c, i, m->parts[p].file, same))
+                !(server_needs_part(c, i, file, same) ||
+                  (copies > 1 && server_gets_copy(c, e, i, p, file))))
                 continue;
-            copy_file(c, (uint32_t)server_with_part(c, e, p), i, folder, m->parts[p].file);
+            copy_file(c, (uint32_t)server_with_part(c, e, p), i, folder, file);
             bytes += m->parts[p].bytes;
         }
         if (!c->err.code && !e->has[i])
@@ -329,7 +345,7 @@ static int bring_parts(struct ps_client *c, struct listed_model *e, const char *
 }
 
 int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, const char *dir,
-                    struct pd_err *why) {
+                    uint32_t copies, struct pd_err *why) {
     struct listed_model *e = &models->e[i];
     char folder[PATH_MAX];
     struct model_manifest m = {0};
@@ -350,7 +366,7 @@ int ps_models_fetch(struct ps_client *c, struct ps_models *models, size_t i, con
     if (!rc && !why->code)
         rc = verify_everywhere(c, e, folder, &m, why);
     if (!rc && !why->code)
-        rc = bring_parts(c, e, folder, &m);
+        rc = bring_parts(c, e, folder, &m, copies);
     model_manifest_release(&m);
     pd_buf_release(&text);
     return rc;

@@ -4,49 +4,10 @@
 # each data file on two nodes, and survives the loss of node 0, where the head is, and of another node, with the bits of an undisturbed job.
 # data_copies = 1: the job ends, and names the file and the lost node.
 . "$(dirname "$0")/../../support/lib.sh"
-. "$TOP/tests/support/hosts.sh"
-. "$TOP/tests/support/tiny_model.sh"
-export XDG_CACHE_HOME=$TMP/cache
-ctl=$BIN/paddlectl SEED=${SEED:-1}
-ssh_hosts 3
-cd "$TMP" || exit
-nothing_left() { ! ls -l /proc/[0-9]*/cwd 2>/dev/null | grep -q "$fx/node[0-9]/.*JOB"; }
-on_cleanup() { wait_for 60 "no process of a job is left" nothing_left; hosts_end; }
-tiny_data ws/train
-tiny_model train='train/*' vocabulary=300 hidden=12 optimizer=adam rate=0.02 <<'END2' >ws/train.ini
-batch_size = 48
-num_passes = 3
-log_period = 1
-saving_period_by_batches = 4
-reconnect_timeout = 0.5
-n_streams = 6
-reproducible = topology
-checkpoint_copies = 2
-END2
-cat "$fx/conf.ini" - >conf.ini <<'END2'
-[job]
-job_dispatch_package = ws
-on_failure = restart
-detach_lease = 10
-END2
-{ cat conf.ini && printf '[env]\nPADDLE_FAULT = slow.train.step:150\n'; } >slow.ini
-digest() { "$TOP/tests/support/model-digest" "$1/pass-00002" | cut -d' ' -f1; }
-job_dir() { ls -d "$fx/node$1/home/"*/"$JOB" "$fx/node$1/$JOB" "$fx/node$1/"*/"$JOB" 2>/dev/null | head -1; }
-data_of() { (cd "$(job_dir "$1")/workspace/train" && echo part-*); }
+. "$TOP/tests/support/data_copies.sh"
+copies_job 3
+slow_job 150
 steps() { [ "$(cat "$(job_dir "$1")/log/train.log" 2>/dev/null | grep -c 'Batch [0-9]')" -ge "$2" ]; }
-
-# detach NAME OPTION...: a detached job, which has saved a checkpoint
-detach() {
-    JOB=$("$ctl" run --conf=slow.ini --outputs="$1" --detach "${@:2}" 2>detach.err) || die "run --detach: $(cat detach.err)"
-    wait_for 120 "a checkpoint" grep -qs 'Saved output/pass-' "$(job_dir 0)/log/train.log"
-    wait_for 120 "step 9" steps 0 9
-}
-# lose NODE: this host's agent and guardian are killed, and with them its processes
-lose() {
-    local agent
-    agent=$(cat "$(job_dir "$1")/.agent/pid")
-    kill -9 "$(awk '/^PPid:/ { print $2 }' "/proc/$agent/status")" "$agent" || die "node $1 has no agent"
-}
 
 head_is() { "$ctl" status --conf=conf.ini >status.log 2>&1; grep -q "^head: node $1" status.log; }
 
@@ -63,6 +24,7 @@ has_not warning
 # --- detached: the next node has them, too. Node 0, the head, is lost; then node 1
 for node in 0 1; do
     detach "lost$node"
+    wait_for 120 "step 9" steps 0 9
     [ "$(data_of 0)" = "part-00000 part-00001 part-00004 part-00005" ] || die "node 0 has $(data_of 0)"
     [ "$(data_of 1)" = "part-00000 part-00001 part-00002 part-00003" ] || die "node 1 has $(data_of 1)"
     [ "$(data_of 2)" = "part-00002 part-00003 part-00004 part-00005" ] || die "node 2 has $(data_of 2)"
@@ -78,6 +40,7 @@ done
 
 # --- data_copies = 1: the files of node 0 are gone with it
 detach one --data_copies=1 --max_restarts=1
+wait_for 120 "step 9" steps 0 9
 [ "$(data_of 1)" = "part-00002 part-00003" ] || die "node 1 has $(data_of 1)"
 lose 0
 ended() { grep -qs 'no source sent it' "$(job_dir 1)/result.json"; }

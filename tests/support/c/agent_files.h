@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_files.h - three agents on this machine. A trainer asks agent 0 for data files that are not
+/* agent_files.h - four agents on this machine. A trainer asks agent 0 for data files that are not
  * there. One or two other agents hold these files, and a client (the launcher) has the package. One
  * set at a time: set_up, teardown. */
 #pragma once
@@ -17,7 +17,7 @@
 #include "pack/scan/scan.h"
 #include "wire/msg.h"
 
-enum { NODES = 3 };
+enum { NODES = 4 };
 
 struct made {
     struct agent_core core;
@@ -98,10 +98,42 @@ static inline void give(struct made *m) {
 
 /* --- calls of file_fetch to its owner, and events of the agent's listener --- */
 
-static inline void no_ask(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
-    (void)arg, (void)type, (void)req, (void)p, (void)n;
+static int head_answers;  /* the other nodes are connected to the head, node 0 */
+static json_t *lost_list; /* the head's */
+
+static inline void frame_of(struct wire_frame *f, uint16_t type, uint64_t req, const void *p,
+                            size_t n) {
+    *f = (struct wire_frame){.type = type, .req = req, .n_sec = 2};
+    f->sec[1] = (uint8_t *)(uintptr_t)p;
+    f->len[1] = n;
 }
-static inline int not_joined(void *arg) { return (void)arg, 0; }
+
+static inline void ask_head(void *arg, uint16_t type, uint64_t req, const void *p, size_t n) {
+    const struct made *m = arg;
+    struct wire_frame f;
+    struct object_id id;
+    struct pd_err err = {0};
+    json_t *body = NULL;
+    if (!head_answers)
+        return;
+    frame_of(&f, type, req, p, n);
+    const int rc = file_on_asked(node[0]->data, m->spec.node, &f, &body, &id, &err);
+    if (rc > 0)
+        return;
+    frame_of(&f, type, req, id.b, OBJECT_ID);
+    file_on_holders(m->data, &f, body, rc ? &err : NULL);
+    json_decref(body);
+}
+static inline int is_joined(void *arg) { return (void)arg, head_answers; }
+static inline const json_t *lost_nodes(void *arg) { return (void)arg, lost_list; }
+static inline int is_here(void *arg, int i) { return (void)arg, !node[i]->lost; }
+static inline void ask_copy(void *arg, int i, const char *path) {
+    struct wire_frame f;
+    (void)arg;
+    frame_of(&f, WIRE_HD_FILE_COPY, 0, path, strlen(path));
+    file_on_copy(node[i]->data, &f);
+}
+static inline void few_changed(void *arg) { (void)arg; }
 static inline int is_head(void *arg) { return !((struct made *)arg)->spec.node; }
 static inline json_t *peer(void *arg, int i) {
     (void)arg;
@@ -120,7 +152,8 @@ static inline void on_open(struct client *c, void *arg) { (void)c, (void)arg; }
 static inline void on_close(void *arg) { (void)arg; }
 
 static inline void open_parts(struct made *m) {
-    static const struct file_fetch_io io = {no_ask, not_joined, is_head, peer};
+    static const struct file_fetch_io io = {ask_head,   is_joined, is_head,  peer,
+                                            lost_nodes, is_here,   ask_copy, few_changed};
     static const struct peer_events ev = {
         .on_lost = on_lost, .on_taker_frame = on_taker_frame, .on_taker_gone = on_taker_gone};
     static const struct client_events client_ev = {on_open, on_close};
@@ -308,6 +341,7 @@ static inline void send_list(const int (*rank)[2]) {
         pd_put(&b, id.b, OBJECT_ID);
         pd_put_u32(&b, (uint32_t)rank[k][0]);
         pd_put_u32(&b, (uint32_t)rank[k][1]);
+        pd_put_u64(&b, f.size);
         file_pieces_release(&f);
     }
     snprintf(body, sizeof body, "{\"first\":0,\"of\":%d}", N_NAMES);
@@ -368,11 +402,11 @@ static inline void read_whole(const char *dir, const char *name, struct pd_buf *
     assert_int_equal(lstat(path, st), 0);
 }
 
-static inline void must_have(const char *name) {
+static inline void must_have_on(int i, const char *name) {
     char ws[PATH_MAX];
     struct pd_buf a, b;
     struct stat sa, sb;
-    must(node_paths_join(node[0]->core.paths.dir, "workspace", ws, NULL), NULL);
+    must(node_paths_join(node[i]->core.paths.dir, "workspace", ws, NULL), NULL);
     read_whole(src, name, &a, &sa);
     read_whole(ws, name, &b, &sb);
     assert_int_equal(a.len, b.len);
@@ -384,6 +418,8 @@ static inline void must_have(const char *name) {
     pd_buf_release(&a);
     pd_buf_release(&b);
 }
+
+static inline void must_have(const char *name) { must_have_on(0, name); }
 
 static inline void lose(int i, const char *name) {
     char path[PATH_MAX];
@@ -412,6 +448,7 @@ static inline int set_up(int holders) {
     must(scan_run(scan, &err), &err);
     for (int i = 0; i < NODES; i++)
         node[i] = make_agent(i);
+    head_answers = 0;
     feeding = FEED_WELL;
     n_fed = n_fed_objects = 0;
     pd_err_clear(&client_said);
@@ -442,6 +479,8 @@ static inline int teardown(void **state) {
         assert_int_equal(uv_loop_close(&m->core.loop), 0);
         free(m);
     }
+    json_decref(lost_list);
+    lost_list = NULL;
     scan_free(scan);
     return pd_rm_tree(top, NULL);
 }

@@ -187,6 +187,7 @@ static void lists_that_are_damaged_are_refused(void **state) {
         pd_put(&b, id.b, OBJECT_ID);
         pd_put_u32(&b, (uint32_t)i);
         pd_put_u32(&b, UINT32_MAX);
+        pd_put_u64(&b, 1000);
     }
     /* A truncated list is accepted only if its rows are complete. */
     for (size_t n = 1; n < b.len; n++)

@@ -92,6 +92,7 @@ static void an_address_of_a_section_counts(void **state) {
     assert_int_equal(job_place_copies(&job, &err), 0);
     assert_int_equal(job.copy_nodes[0], 2);
     free(job.copy_nodes);
+    free(job.machines);
 }
 
 int main(void) {
