@@ -7,7 +7,8 @@
  *                                                └────────── failed ◀─────────┘
  *
  * If the host acknowledges what is sent, only its agent is silent: the host is busy, and a log-in
- * would take even longer. Then a connection counts as lost after four periods.
+ * would take even longer. Then a connection counts as lost after three periods. Two are left for
+ * the log-in.
  *
  * The agent's lease decides: the agent ends the job when no frame has reached it for a lease. It
  * counts from the last frame, so an attempt under way at the end of the lease gets one more period.
@@ -17,7 +18,7 @@
 #include "launcher/link/link_internal.h"
 
 enum { BACKOFF_MIN_MS = 100, BACKOFF_MAX_MS = 1000, TRY_MIN_MS = 300, PERIODS = 5, BEATS = 2 };
-enum { SILENT_PERIODS = 2, BUSY_PERIODS = 4 };
+enum { SILENT_PERIODS = 2, BUSY_PERIODS = 3 };
 
 static uint64_t period_ms(const struct link *l) { return l->keep.lease_ms / PERIODS; }
 
@@ -170,7 +171,8 @@ static int host_is_alive(const struct link *l) {
     return l->host->local || transport_is_acknowledged(l->t);
 }
 
-static void beat_open(struct link *l, uint64_t now) {
+/* `late`: this process stood still, and a ping is overdue on the first beat after it. */
+static void beat_open(struct link *l, uint64_t now, int late) {
     char why[100];
     l->keep.n_beats++;
     /* a package is being sent, and the pings wait behind it */
@@ -181,7 +183,7 @@ static void beat_open(struct link *l, uint64_t now) {
         (silent > BUSY_PERIODS * period_ms(l) || !host_is_alive(l))) {
         pd_fmt(why, sizeof why, "nothing was heard for %.3g s", (double)silent / 1000);
         close_silent(l, why);
-    } else if (l->keep.n_beats % BEATS == 0) {
+    } else if (late || l->keep.n_beats % BEATS == 0) {
         link_ping(l);
     }
 }
@@ -223,7 +225,7 @@ static void on_beat(uv_timer_t *t) {
     if (l->keep.lost)
         beat_lost(l, now);
     else if (l->phase == PHASE_OPEN && !l->keep.cut && !l->own_close)
-        beat_open(l, now);
+        beat_open(l, now, late);
 }
 
 void link_keep(struct link *l, uint64_t lease_ms) {
