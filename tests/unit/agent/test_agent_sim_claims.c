@@ -10,7 +10,7 @@
 #include "tests/sim/sim.h"
 
 enum { TURN_MS = 100 };
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SCHEDULES = 300 };
 #else
 enum { SCHEDULES = 2000 };
