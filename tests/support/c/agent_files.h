@@ -98,8 +98,9 @@ static inline void give(struct made *m) {
 
 /* --- calls of file_fetch to its owner, and events of the agent's listener --- */
 
-static int head_answers;  /* the other nodes are connected to the head, node 0 */
-static json_t *lost_list; /* the head's */
+static int n_asked[NODES]; /* HD_FILE_COPY */
+static int head_answers;   /* the other nodes are connected to the head, node 0 */
+static json_t *lost_list;  /* the head's */
 
 static inline void frame_of(struct wire_frame *f, uint16_t type, uint64_t req, const void *p,
                             size_t n) {
@@ -130,6 +131,7 @@ static inline int is_here(void *arg, int i) { return (void)arg, !node[i]->lost; 
 static inline void ask_copy(void *arg, int i, const char *path) {
     struct wire_frame f;
     (void)arg;
+    n_asked[i]++;
     frame_of(&f, WIRE_HD_FILE_COPY, 0, path, strlen(path));
     file_on_copy(node[i]->data, &f);
 }
@@ -449,6 +451,7 @@ static inline int set_up(int holders) {
     for (int i = 0; i < NODES; i++)
         node[i] = make_agent(i);
     head_answers = 0;
+    memset(n_asked, 0, sizeof n_asked);
     feeding = FEED_WELL;
     n_fed = n_fed_objects = 0;
     pd_err_clear(&client_said);

@@ -103,7 +103,7 @@ static void without_another_machine_any_node_gets_it(void **state) {
     end();
 }
 
-/* Node 3 has a file of that name, which nobody may take from it. */
+/* Node 3 has files of these names, which nobody may take from it: it is asked once. */
 static void a_node_that_can_not_is_left_out(void **state) {
     char path[PATH_MAX];
     (void)state;
@@ -120,6 +120,7 @@ static void a_node_that_can_not_is_left_out(void **state) {
     lose_node(2);
     wait_for_copies();
     assert_int_equal(n_on(0), N_NAMES);
+    assert_int_equal(n_asked[3], 1);
     end();
 }
 
