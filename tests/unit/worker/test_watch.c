@@ -3,7 +3,6 @@
  * written. */
 #include <setjmp.h>
 #include <cmocka.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "base/spans.h"
