@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { CONNECT_S = 5 };
+enum { CONNECT_S = 5, JSON_MAX = 16 << 20 /* state.json names the lost nodes */ };
 
 int node_paths_name_ok(const char *s) {
     size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -52,7 +52,8 @@ static int read_number(const struct node_paths *p, const char *name, int64_t min
     char path[PATH_MAX];
     struct pd_buf b = {0};
     int64_t v = absent;
-    if (!node_paths_join(p->dir, name, path, NULL) && !pd_read_file(path, 64, &b, NULL) && b.len) {
+    if (!node_paths_join(p->dir, name, path, NULL) && !pd_read_regular(path, 64, &b, NULL) &&
+        b.len) {
         b.data[strcspn((char *)b.data, "\n")] = 0;
         if (pd_parse_i64((char *)b.data, min, max, &v))
             v = absent;
@@ -68,12 +69,22 @@ int node_paths_read_pid(const struct node_paths *p) {
     return read_number(p, ".agent/pid", 1, 1 << 30, 0);
 }
 
-void node_paths_read_status(const struct node_paths *p, char status[16]) {
+json_t *node_paths_load_json(const struct node_paths *p, const char *name) {
     char path[PATH_MAX];
+    struct pd_buf b = {0};
+    json_t *o = NULL;
+    if (!node_paths_join(p->dir, name, path, NULL) && !pd_read_regular(path, JSON_MAX, &b, NULL))
+        o = json_loadb((char *)b.data, b.len, JSON_REJECT_DUPLICATES, NULL);
+    pd_buf_release(&b);
+    if (json_is_object(o))
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+void node_paths_read_status(const struct node_paths *p, char status[16]) {
     *status = 0;
-    if (node_paths_join(p->dir, "result.json", path, NULL))
-        return;
-    json_t *j = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    json_t *j = node_paths_load_json(p, "result.json");
     const char *s = json_string_value(json_object_get(j, "status"));
     if (s && pd_fmt(status, 16, "%s", s))
         *status = 0;
@@ -126,12 +137,12 @@ int node_paths_check_private(const char *root, int make, struct pd_err *err) {
 }
 
 /* sun_path holds 108 bytes, and root_dir may be longer. The address is therefore relative to a
- * descriptor. */
+ * descriptor. After -1 errno is EAGAIN if an agent listens whose backlog is full. */
 static int connect_to(const struct node_paths *p, int flags) {
     char path[PATH_MAX];
     if (node_paths_join(p->dir, ".agent", path, NULL))
         return -1;
-    int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int e = 0, dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = dir < 0 ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     const struct timeval limit = {CONNECT_S, 0}, none = {0, 0};
@@ -139,16 +150,25 @@ static int connect_to(const struct node_paths *p, int flags) {
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/sock", dir);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof sa)) {
+        e = errno;
         close(fd);
         fd = -1;
     }
     if (fd >= 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none);
     pd_close(dir);
+    errno = e;
     return fd;
 }
 
 int node_paths_connect(const struct node_paths *p) { return connect_to(p, 0); }
+
+int node_paths_has_listener(const struct node_paths *p) {
+    int fd = connect_to(p, SOCK_NONBLOCK);
+    const int is_full = fd < 0 && errno == EAGAIN;
+    pd_close(fd);
+    return fd >= 0 || is_full;
+}
 
 int node_paths_connect_own(const struct node_paths *p) {
     struct ucred who;

@@ -10,6 +10,8 @@
  *     ROOT/JOB/.agent/{state.json,*.idx}  state of the job and its logs, kept after its end */
 #pragma once
 
+#include <jansson.h>
+
 struct node_paths {
     char root[PATH_MAX / 2];     /* absolute, without a slash at the end */
     char job[64];                /* "" without a job */
@@ -41,9 +43,14 @@ int node_paths_read_node(const struct node_paths *p); /* -1: there is no nodefil
 
 int node_paths_read_pid(const struct node_paths *p); /* the agent's pid; 0: no pid file */
 
+/* A JSON object of the job's folder, a new reference; NULL: there is none. Another user may have made
+ * the folder, so it must be a regular file of a limited size. */
+json_t *node_paths_load_json(const struct node_paths *p, const char *name);
 /* Reads the status from result.json: "done", "failed" or "stopped"; "" without a result. */
 void node_paths_read_status(const struct node_paths *p, char status[16]);
 
+/* 1: an agent listens on the job's socket, be it stopped. Does not wait. */
+int node_paths_has_listener(const struct node_paths *p);
 /* Connects to the job's socket. Returns a descriptor, or -1 if no agent listens. Waits at most 5 s,
  * for an agent that is stopped and whose backlog is full. */
 int node_paths_connect(const struct node_paths *p);

@@ -38,6 +38,7 @@ struct file_copies {
     unsigned *n_copies;      /* by node: copies of files of other nodes */
     struct new_copies *came; /* by node: not logged yet */
     size_t *row, n;          /* rows of the index that have one copy, and are not copied yet */
+    int is_stale;            /* a file that had no holder has one now */
     struct file_few few;     /* those, and the files without any copy */
     struct file_copying now[AT_ONCE];
     char path[PATH_MAX]; /* of the last message */
@@ -92,6 +93,7 @@ static void list_files(struct file_fetch *d) {
     struct file_holders h;
     int any;
     k->n = 0;
+    k->is_stale = 0;
     k->few = (struct file_few){0};
     memset(k->now, 0, sizeof k->now);
     memset(k->n_copies, 0, (size_t)d->o.spec->n_nodes * sizeof *k->n_copies);
@@ -182,7 +184,8 @@ static int begin_copy(struct file_fetch *d) {
         if (is_copied_now(k, k->row[i]))
             continue;
         file_index_row(d->list, k->row[i], &h);
-        if (!live_holders(d, &h, node, &any) || find_copying(k, node[0]))
+        if (!live_holders(d, &h, node, &any) || !d->o.io->is_here(d->o.arg, node[0]) ||
+            find_copying(k, node[0]))
             continue;
         const int to = choose_node(d, node[0]);
         if (to < 0 || find_copying(k, to))
@@ -242,8 +245,21 @@ static void go_on(struct file_fetch *d) {
 }
 
 void file_copies_here(struct file_fetch *d) {
-    if (d->copies)
-        go_on(d);
+    if (!d->copies)
+        return;
+    go_on(d);
+    d->copies->is_stale = d->copies->few.files > (int64_t)d->copies->n;
+}
+
+/* Other files come before it. */
+static void put_last(struct file_copies *k, size_t row) {
+    size_t i = 0;
+    while (i < k->n && k->row[i] != row)
+        i++;
+    if (i == k->n)
+        return;
+    memmove(k->row + i, k->row + i + 1, (k->n - i - 1) * sizeof *k->row);
+    k->row[k->n - 1] = row;
 }
 
 void file_copies_refused(struct file_fetch *d, int node, const char *path) {
@@ -255,11 +271,22 @@ void file_copies_refused(struct file_fetch *d, int node, const char *path) {
         return;
     c->used = 0;
     k->left_out[node] = 2;
+    k->n_copies[node]--;
+    put_last(k, c->row);
     pd_warn(&d->o.core->log, "%s can't get a copy of data file %s; its log has the reason",
             node_name(d, node, name), file_shown_path(path, text));
 }
 
 /* --- the course --- */
+
+/* After a new head has listed the files, nodes still tell it what they have. Copies under way are
+ * waited for. */
+static int is_to_list_again(const struct file_copies *k) {
+    for (int i = 0; i < AT_ONCE; i++)
+        if (k->now[i].used)
+            return 0;
+    return k->is_stale && pd_mono_ns() - k->listed_ns > SETTLE_MS * UINT64_C(1000000);
+}
 
 void file_copies_tick(struct file_fetch *d) {
     const json_t *v, *lost;
@@ -270,7 +297,7 @@ void file_copies_tick(struct file_fetch *d) {
     lost = d->o.io->lost_nodes(d->o.arg);
     if (!json_array_size(lost) || (!d->copies && !(d->copies = new_copies(d))))
         return;
-    if (json_array_size(lost) != d->copies->n_lost) {
+    if (json_array_size(lost) != d->copies->n_lost || is_to_list_again(d->copies)) {
         d->copies->n_lost = json_array_size(lost);
         json_array_foreach (lost, i, v)
             if (!wire_get(&wire_lost_node, &l, v, NULL) && l.node < d->o.spec->n_nodes)

@@ -77,6 +77,10 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST has no rows");
     if (!d->list && !(d->list = file_index_new()))
         return pd_oom(err, "the data files of a job");
+    if (!m.first) { /* its rows are those of an earlier list */
+        file_copies_free(d->copies);
+        d->copies = NULL;
+    }
     int rc = file_index_take(d->list, (uint64_t)m.first, (uint64_t)m.of, f->sec[1], f->len[1], err);
     if (rc)
         return rc;

@@ -5,6 +5,7 @@
 #include "pack/object/manifest.h"
 
 enum { ROW_MIN = 4 + OBJECT_ID + 4 * FILE_RANKS + 8 };
+static const uint64_t bytes_max = UINT64_C(1) << 53;
 
 struct row {
     char *path;
@@ -54,8 +55,8 @@ static int take_row(struct file_index *l, struct pd_reader *r, struct pd_err *er
         row->rank[k] = (int32_t)pd_get_u32(r);
     row->bytes = pd_get_u64(r);
     l->path_bytes += strlen(path);
-    if (r->failed || !file_path_ok(path) || l->path_bytes > MANIFEST_PATH_BYTES ||
-        (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
+    if (r->failed || row->bytes > bytes_max || !file_path_ok(path) ||
+        l->path_bytes > MANIFEST_PATH_BYTES || (l->n && strcmp(l->v[l->n - 1].path, path) >= 0))
         return pd_fail(err, PD_EPROTO, "AG_DATA_LIST: row %zu is damaged", l->n);
     memcpy(row->id.b, id, OBJECT_ID);
     if (!(row->path = pd_strdup(path)))

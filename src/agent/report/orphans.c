@@ -20,15 +20,9 @@ int orphans_end(const struct node_paths *p, uint64_t since, unsigned grace_ms) {
     return process_tree_end_marked(marks, 2, since, grace_ms);
 }
 
-static int connects(const struct node_paths *p) {
-    int fd = node_paths_connect(p);
-    pd_close(fd);
-    return fd >= 0;
-}
-
 int orphans_may_run(const struct node_paths *p) {
     char path[PATH_MAX], host[HOST_NAME_MAX + 1], boot[64];
-    if (connects(p))
+    if (node_paths_has_listener(p))
         return 1;
     if (node_paths_join(p->dir, "result.json", path, NULL) || !access(path, F_OK))
         return 0;

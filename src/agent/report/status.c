@@ -107,14 +107,7 @@ void status_save(const struct agent_core *core, json_t *state) {
 }
 
 json_t *status_read(const struct node_paths *p) {
-    char path[PATH_MAX];
-    if (node_paths_join(p->dir, ".agent/state.json", path, NULL))
-        return NULL;
-    json_t *o = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-    if (json_is_object(o))
-        return o;
-    json_decref(o);
-    return NULL;
+    return node_paths_load_json(p, ".agent/state.json");
 }
 
 /* The end time of a job. A killed agent could not write it; then the time of result.json counts,
@@ -193,9 +186,7 @@ static uint64_t began_here(const json_t *state) {
 int status_agent_lives(const struct node_paths *p, uint64_t since) {
     if (since && process_tree_start_ticks((pid_t)node_paths_read_pid(p)) == since)
         return 1;
-    int fd = node_paths_connect(p);
-    pd_close(fd);
-    return fd >= 0;
+    return node_paths_has_listener(p);
 }
 
 static int has_socket(const struct node_paths *p) {

@@ -77,7 +77,7 @@ int data_line_ids(struct data_parser *p, const char *s, size_t n) {
         return rc;
     const uint32_t n_fields = p->schema->n_fields;
     const uint32_t least = n_fields - data_schema_n_lacking(p->schema);
-    if (p->n_ids == least && (rc = spread_ids(p)))
+    if (least < n_fields && p->n_ids == least && (rc = spread_ids(p)))
         return rc;
     if (p->n_ids != n_fields) {
         int at =

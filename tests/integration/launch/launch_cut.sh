@@ -76,28 +76,28 @@ has "; connecting again"
 has ": connected again"
 
 # --- an agent stands still, but its host acknowledges what is sent to it: the connection is kept. Without
-# that it would be cut after 4 s.
+# that it would be cut after 8 s.
 conf busy 8000 1000
-start busy "$ctl" run --conf=busy.ini --attach_lease=10
+start busy "$ctl" run --conf=busy.ini --attach_lease=20
 wait_for 60 "lines" grep -q 'line 100 of' busy.log
 agent=$(cat "$fx"/node1/root/JOB*/.agent/pid)
 kill -STOP "$agent"
-sleep 5
+sleep 10
 kill -CONT "$agent"
 ended 0 busy
 all_lines busy.log 8000
 has_not "nothing was heard"
 
 # --- paddlectl gets the CPU only now and then, as on a machine that is overloaded: each time it renews the
-# lease. With a ping every second time, it would be silent for 3.3 s.
+# lease. With a ping every second time, it would be silent for 6.7 s.
 conf starved 24000 1000
-start starved "$ctl" run --conf=starved.ini --attach_lease=3
+start starved "$ctl" run --conf=starved.ini --attach_lease=6
 wait_for 60 "lines" grep -q 'line 100 of' starved.log
-for _ in 1 2 3 4; do
+for _ in 1 2 3; do
     kill -STOP "$PID"
-    sleep 1.65
+    sleep 3.3
     kill -CONT "$PID"
-    sleep 0.05
+    sleep 0.1
 done
 ended 0 starved
 all_lines starved.log 24000
