@@ -43,8 +43,8 @@ int node_paths_read_node(const struct node_paths *p); /* -1: there is no nodefil
 
 int node_paths_read_pid(const struct node_paths *p); /* the agent's pid; 0: no pid file */
 
-/* A JSON object of the job's folder, a new reference; NULL: there is none. Another user may have made
- * the folder, so it must be a regular file of a limited size. */
+/* A JSON object of the job's folder, a new reference; NULL: there is none. Another user may have
+ * made the folder, so it must be a regular file of a limited size. */
 json_t *node_paths_load_json(const struct node_paths *p, const char *name);
 /* Reads the status from result.json: "done", "failed" or "stopped"; "" without a result. */
 void node_paths_read_status(const struct node_paths *p, char status[16]);
