@@ -71,9 +71,13 @@ static int read_side(struct side *s, const char *outputs, struct pd_err *err) {
     return rc ? pd_err_copy(err, &why) : 0;
 }
 
+static int has_data(const struct run *run) {
+    return json_is_string(json_object_get(run->record, "data"));
+}
+
 /* A record of an earlier version does not tell the data from the workspace. */
 static int knows_data(const struct run *run, const struct record_files *f) {
-    if (!*run_text(run, "data"))
+    if (!has_data(run))
         return 1;
     for (size_t i = 0; i < f->n; i++)
         if (f->v[i].is_data)
@@ -91,7 +95,7 @@ int cmd_compare_hashes(const struct run *run, const char *outputs,
     const int is_known = knows_data(run, &f);
     record_files_hash(&f, 0, workspace);
     record_files_hash(&f, 1, data);
-    if (!*run_text(run, "data"))
+    if (!has_data(run))
         *data = 0;
     record_files_release(&f);
     return is_known ? 0 : -1;
