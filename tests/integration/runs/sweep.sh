@@ -70,7 +70,7 @@ expect 0 "${sweep[@]}" --name=cut "${long[@]}" --resume
 
 # --- kill -9: its trial goes on alone; --resume waits for it and takes its result. The first sweep is
 # killed before the trial has a record, the second one while it trains.
-two=(--no-early-stop --set train.num_passes=2,60)
+two=(--no-early-stop --set train.num_passes=2,200)
 for when in early late; do
     start $when "${sweep[@]}" --name=$when "${two[@]}"
     if [ $when = early ]; then end early KILL second; else end late KILL trains; fi 2>/dev/null
