@@ -75,11 +75,7 @@ struct link {
         unsigned tries, n_beats;
         uint64_t try_ms; /* start of the last attempt */
         int64_t lost_at; /* seconds since 1970, for messages */
-        struct {
-            char text[200];
-            unsigned n;
-            /* [0]: the loss; then why attempts failed */
-        } reasons[LINK_REASONS];
+        char reasons[LINK_REASONS][200]; /* [0]: the loss; then why attempts failed */
     } keep;
 };
 

@@ -22,40 +22,33 @@ enum { SILENT_PERIODS = 2, BUSY_PERIODS = 3 };
 
 static uint64_t period_ms(const struct link *l) { return l->keep.lease_ms / PERIODS; }
 
-/* Record the reasons in order, with a count of equal ones. Of too many the last stays. */
+/* Record the reasons in order, equal ones once. Of too many the last stays. */
 static void add_reason(struct link *l, const struct pd_err *why) {
-    char text[sizeof l->keep.reasons[0].text];
+    char text[sizeof l->keep.reasons[0]];
     int i = l->keep.tries ? 1 : 0;
     static const char lost[] =
         "the connection was lost: "; /* prefix that the message already has */
     snprintf(text, sizeof text, "%.199s",
              why->msg + (pd_starts_with(why->msg, lost) ? strlen(lost) : 0));
-    while (i < LINK_REASONS - 1 && l->keep.reasons[i].n && strcmp(l->keep.reasons[i].text, text))
+    while (i < LINK_REASONS - 1 && l->keep.reasons[i][0] && strcmp(l->keep.reasons[i], text))
         i++;
-    if (strcmp(l->keep.reasons[i].text, text)) {
-        memcpy(l->keep.reasons[i].text, text, sizeof text);
-        l->keep.reasons[i].n = 0;
-    }
-    l->keep.reasons[i].n++;
+    memcpy(l->keep.reasons[i], text, sizeof text);
 }
 
-/* "the connection was lost at 13:04:05 (reason) and not made again in 5 s: reason (3 times);
- * reason" */
+/* "the connection was lost at 13:04:05 (reason) and not made again in 5.2 s: reason; reason".
+ * Without counts: hosts that are lost together have one text. */
 static void give_up_text(const struct link *l, struct pd_err *out) {
     char when[16] = "?", text[sizeof out->msg];
     struct tm tm;
     time_t at = (time_t)l->keep.lost_at;
     if (localtime_r(&at, &tm))
         strftime(when, sizeof when, "%H:%M:%S", &tm);
-    snprintf(text, sizeof text, "the connection was lost at %s (%s) and not made again in %.3g s",
-             when, l->keep.reasons[0].text,
+    snprintf(text, sizeof text, "the connection was lost at %s (%s) and not made again in %.1f s",
+             when, l->keep.reasons[0],
              (double)(uv_now(l->env->loop) - l->keep.heard_ms) / 1000);
-    for (int i = 1; i < LINK_REASONS && l->keep.reasons[i].n; i++) {
+    for (int i = 1; i < LINK_REASONS && l->keep.reasons[i][0]; i++) {
         size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, "%s%s", i == 1 ? ": " : "; ", l->keep.reasons[i].text);
-        n = strlen(text);
-        if (l->keep.reasons[i].n > 1)
-            snprintf(text + n, sizeof text - n, " (%u times)", l->keep.reasons[i].n);
+        snprintf(text + n, sizeof text - n, "%s%s", i == 1 ? ": " : "; ", l->keep.reasons[i]);
     }
     pd_err_clear(out);
     pd_fail(out, PD_ECLOSED, "%s", text);
@@ -104,14 +97,16 @@ int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
             return 1;
     } else {
         pd_err_clear(&l->why);
-        add_reason(l, why);
+        /* an attempt that the end of the lease cut off explains nothing, unless it was the only one */
+        if (!l->keep.gave_up || !l->keep.reasons[1][0])
+            add_reason(l, why);
         if (is_final(why->code)) {
             char text[sizeof why->msg], lease[120] = "";
             if (why->code == PD_ENOENT) /* paddlectl was stopped, for example */
                 pd_fmt(lease, sizeof lease,
                        "; its agent ends when paddlectl is silent for %g s (attach_lease)",
                        (double)l->keep.lease_ms / 1000);
-            snprintf(text, sizeof text, "%s, and then: %.600s%s", l->keep.reasons[0].text, why->msg,
+            snprintf(text, sizeof text, "%s, and then: %.600s%s", l->keep.reasons[0], why->msg,
                      lease);
             pd_err_clear(why);
             pd_fail(why, PD_EHOST, "%s", text);

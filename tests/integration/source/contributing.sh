@@ -22,7 +22,9 @@ make -C "$copy" -j"$(nproc)" all >"$TMP/make.log" 2>&1 || die "$(grep -m 5 error
 # make prints a short line for each file, with V=1 the commands, with -s nothing.
 grep -qx 'CC launcher/main.c' "$TMP/make.log" && grep -qx 'LD paddlectl' "$TMP/make.log" ||
     die "make: no short lines: $(head -5 "$TMP/make.log")"
-[ -z "$(awk 'length > 100' "$TMP/make.log")" ] || die "make: long lines: $(awk 'length > 100' "$TMP/make.log" | head -3)"
+# The linker's own warnings about static programs may be longer.
+long=$(grep -E '^[A-Z]+ ' "$TMP/make.log" | awk 'length > 100')
+[ -z "$long" ] || die "make: long lines: $(head -3 <<<"$long")"
 again() { rm "$copy/build/release/launcher/main.o" && make -C "$copy" --no-print-directory "$@" build/release/launcher/main.o; }
 [ "$(again)" = 'CC launcher/main.c' ] || die "make: other lines than CC launcher/main.c"
 [ -z "$(again -s)" ] || die "make -s prints lines"

@@ -71,7 +71,8 @@ def daemon(job, deployed):
     jobs = t.ask("LIST", {})["jobs"]
     me = pwd.getpwuid(os.getuid()).pw_name
     assert jobs == [dict(job=job, node=0, state="preparing", pid=a.hello["pid"], user=me, started_us=0, ended_us=0,
-                         attached=False, n_nodes=0, head=0, name="", lost=[], progress=None)], jobs  # not set up yet
+                         attached=False, n_nodes=0, head=0, name="", lost=[], few_copies=0, few_bytes=0,
+                         progress=None)], jobs  # not set up yet
     t.bye()
     b.close()
     # The connection breaks during a package: no file is left.
