@@ -27,13 +27,13 @@ endif
 ifneq ($(SANITIZE),)
 comma   := ,
 FLAVOR  := san-$(subst $(comma),-,$(SANITIZE))
-CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
+CFLAGS_OPT := -O1 -g1 -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all
 endif
 ifneq ($(FUZZ),)
 FLAVOR  := fuzz
 CC      := $(filter ccache,$(CC)) clang
 SANITIZE := address,undefined
-CFLAGS_OPT := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-unknown-warning-option
+CFLAGS_OPT := -O1 -g1 -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wno-unknown-warning-option
 endif
 B := build/$(FLAVOR)
 
