@@ -44,8 +44,7 @@ static void give_up_text(const struct link *l, struct pd_err *out) {
     if (localtime_r(&at, &tm))
         strftime(when, sizeof when, "%H:%M:%S", &tm);
     snprintf(text, sizeof text, "the connection was lost at %s (%s) and not made again in %.1f s",
-             when, l->keep.reasons[0],
-             (double)(uv_now(l->env->loop) - l->keep.heard_ms) / 1000);
+             when, l->keep.reasons[0], (double)(uv_now(l->env->loop) - l->keep.heard_ms) / 1000);
     for (int i = 1; i < LINK_REASONS && l->keep.reasons[i][0]; i++) {
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s", i == 1 ? ": " : "; ", l->keep.reasons[i]);
@@ -97,7 +96,8 @@ int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
             return 1;
     } else {
         pd_err_clear(&l->why);
-        /* an attempt that the end of the lease cut off explains little: only if it was the only one */
+        /* an attempt that the end of the lease cut off explains little: only if it was the only one
+         */
         if (!l->keep.gave_up || !l->keep.reasons[1][0])
             add_reason(l, why);
         if (is_final(why->code)) {
