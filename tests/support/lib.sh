@@ -7,6 +7,8 @@
 #   start NAME COMMAND...   runs a command in the background, with its output in $TMP/NAME.log;
 #                           the pid is in $PID
 set -u
+# python3 is Debian's, whose packages the tests use. A version manager's shim costs ten times as much.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BIN=${PADDLE_BUILD:-$TOP/build/release}
 SHARED=${PADDLE_TEST_DATA:-$TOP/../shared/data}
