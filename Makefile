@@ -266,6 +266,7 @@ soak: packages-test
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 	@$(MAKE) --no-print-directory fuzz
 	@WHOLE=1 FLAVOURS=release tests/run-all source/reproducible
+	@WHOLE=1 FLAVOURS=release tests/run-all train/cpu_matrix
 	@DEBIAN_STEPS="engines packages" tests/soak/debian 13 || [ $$? = 77 ]
 .PHONY: soak
 
