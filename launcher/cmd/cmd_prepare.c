@@ -128,6 +128,7 @@ static int samples(const struct given *g, const char *const *input, size_t n, st
                                   .n_inputs = n,
                                   .test = g->test,
                                   .dir = ".",
+                                  .config = g->config,
                                   .out = g->out ? g->out : ".",
                                   .seed = 1,
                                   .pack = g->pack ? g->pack : "none",
@@ -213,7 +214,8 @@ int cmd_prepare(int argc, char **argv) {
          "texts: use this share of the lines, 0 < share <= 1; default: 1"},
         {"test=FILE", NULL, &g.test, "a file, or a pattern of files, with held-out lines only"},
         {"holdout_last=N", NULL, &g.holdout_last,
-         "samples: hold out the last N lines, for files in the order of time"},
+         "samples: hold out the last N lines, for files in the order of time; with --holdout=K at "
+         "most a K-th of all lines"},
         {"max_bad_lines=N", NULL, &g.max_bad_lines,
          "samples: report and leave out up to N unreadable lines; default: 0"},
         {"pack=none|gzip|zstd", NULL, &g.pack, "samples: compression of the shards; default: none"},

@@ -235,8 +235,7 @@ static int check_entries(const struct job_files *f, const struct scan *scan, str
         rc = check_file(f, scan, &f->file[i], err);
     if (!rc && *model && data_files_inside(model) && find_entry(scan, model, 1) == NOTHING)
         rc = pd_fail(err, PD_ECONF,
-                     "%s: init_model_path = %s: the workspace has no such folder "
-                     "(a folder of the nodes begins with /)",
+                     "%s: the workspace has no folder %s (a folder of the nodes begins with /)",
                      option_source(f->o, "init_model_path"), model);
     return rc;
 }

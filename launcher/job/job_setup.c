@@ -265,10 +265,9 @@ static int workspace_path(struct job_node *n, char *out, size_t cap, struct pd_e
     else if (template[0] == '~' && pd_ends_with(root, template + 1))
         rc = pd_fmt(out, cap, "%.*s%s", (int)(strlen(root) - strlen(template + 1)), root, path + 1);
     else
-        return pd_fail(
-            err, PD_ECONF,
-            "%s: job_workspace %s: give an absolute path, or a path relative to root_dir",
-            option_source(o, "job_workspace"), o->job_workspace);
+        return pd_fail(err, PD_ECONF,
+                       "%s: give an absolute path, or a path relative to root_dir, not %s",
+                       option_source(o, "job_workspace"), o->job_workspace);
     return rc ? pd_fail(err, PD_ECONF, "%s: the path is too long",
                         option_source(o, "job_workspace"))
               : 0;

@@ -118,7 +118,7 @@ static int open_pool(struct client_env *c, struct pd_err *err) {
         const struct host *h = &c->hosts.v[i];
         remote |= !h->local;
         if (!h->local && h->identity_file && access(h->identity_file, R_OK))
-            return pd_fail_errno(err, PD_ECONF, errno, "%s: identity_file: cannot read %s",
+            return pd_fail_errno(err, PD_ECONF, errno, "%s: cannot read the private key %s",
                                  h->from[PD_HOST_IDENTITY_FILE], h->identity_file);
     }
     if (!remote)

@@ -316,11 +316,12 @@ static int check_files(struct ssh_pool *pool, const struct ssh_opts *o, const ch
     int config_named = !is_default_file(pool, config, "/.ssh/config");
     pool->known_named = !is_default_file(pool, pool->known_hosts_file, "/.ssh/known_hosts");
     if (pool->known_named && !pool->accept_new && stat(pool->known_hosts_file, &st)) {
-        pd_fail_errno(err, PD_ECONF, errno, "known_hosts: cannot read %s", pool->known_hosts_file);
+        pd_fail_errno(err, PD_ECONF, errno, "cannot read the known hosts file %s",
+                      pool->known_hosts_file);
         return blame(err, o->from_known_hosts);
     }
     if (config_named && access(config, R_OK)) {
-        pd_fail_errno(err, PD_ECONF, errno, "[ssh] config: cannot read %s", config);
+        pd_fail_errno(err, PD_ECONF, errno, "cannot read the ssh configuration %s", config);
         return blame(err, o->from_config);
     }
     int rc = ssh_config_new(&pool->config, pool, config, config_named, err);
@@ -329,7 +330,7 @@ static int check_files(struct ssh_pool *pool, const struct ssh_opts *o, const ch
     if (pool->known_named && !ssh_pool_known(pool, NULL, NULL, err))
         return err ? err->code : PD_EFAIL;
     if (*pool->identity_file && access(pool->identity_file, R_OK)) {
-        pd_fail_errno(err, PD_ECONF, errno, "identity_file: cannot read %s", pool->identity_file);
+        pd_fail_errno(err, PD_ECONF, errno, "cannot read the private key %s", pool->identity_file);
         return blame(err, o->from_identity_file);
     }
     return 0;

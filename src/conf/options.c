@@ -345,6 +345,7 @@ const struct pd_refused_option pd_refused_options[] = {
     {"predict_output_dir", "paddlectl infer prints predictions"},
     {"comment", "it was never used"},
     {"dot_period", "a line about the cost appears every log_period batches"},
+    {"test_period", "a test comes before the first pass and after each one"},
     {"config_args", "--set SECTION.KEY=VALUE sets a key of train.ini"},
     {"local", "--hosts=local trains on this machine, or paddle_worker trainer --local"},
     {"SPLIT_COUNT", "prepare and split take --shards=N; without it prepare makes a file for each "

@@ -34,6 +34,7 @@ struct records {
     struct data_idx_shape shape;        /* shape of the images */
     struct records_part part[N_PARTS];
     uint64_t total, at;  /* good lines of files[TRAIN], if counted; number of the current line */
+    uint64_t last;       /* so many of the last lines are held out */
     int has_header;      /* the header is in the shards */
     int looked[N_PARTS]; /* these files have been read once: bad lines were counted */
     struct pd_buf first_bad; /* messages of bad lines in front of the first good one, NUL-ended */
@@ -52,6 +53,11 @@ static int another_format(const struct records *r, const char *message, struct p
     const struct data_format *f = r->o->schema->format;
     if (r->first_bad.len)
         message = (const char *)r->first_bad.data;
+    if (r->o->config)
+        return pd_fail(err, PD_EDATA,
+                       "%s; format %s is %s. This format is in [data] of %s; a log with other "
+                       "columns has format = csv or tsv",
+                       message, f->name, f->text_line, r->o->config);
     return pd_fail(err, PD_EDATA,
                    "%s; format %s is %s. A log with other columns needs a train.ini that names "
                    "them, and prepare --config=train.ini: docs/tutorial.md, 'A log with your own "
@@ -156,8 +162,9 @@ static int each_line(struct records *r, int whose, visit f, struct pd_err *err) 
 
 static int held_out(const struct records *r, int whose, uint64_t i) {
     const struct data_records_opts *o = r->o;
-    return whose == TEST || (o->holdout && (i + 1) % o->holdout == 0) ||
-           (o->holdout_last && i >= r->total - o->holdout_last);
+    if (whose == TEST || o->holdout_last)
+        return whose == TEST || i >= r->total - r->last;
+    return o->holdout && (i + 1) % o->holdout == 0;
 }
 
 static int count_line(struct records *r, int whose, const char *p, size_t n, struct pd_err *err) {
@@ -287,9 +294,6 @@ static int check_options(const struct data_records_opts *o, struct pd_err *err) 
         return pd_fail(err, PD_EUSAGE, "no input file is given: which file should be prepared?");
     if (data_shards_check(o->shards, o->holdout, err))
         return PD_EUSAGE;
-    if (o->holdout && o->holdout_last)
-        return pd_fail(err, PD_EUSAGE,
-                       "holdout and holdout_last exclude each other: give one of them");
     if (data_packing_of(o->pack) < 0)
         return pd_fail(err, PD_EUSAGE, "pack is none, gzip or zstd, not '%s'", o->pack);
     if ((counted || o->encode != DATA_ENCODE_TEXT) && !o->schema->format->any_fields)
@@ -338,10 +342,14 @@ static int count_lines(struct records *r, struct pd_err *err) {
         rc = each_line(r, TEST, count_line, err);
     if (!rc && !r->total && r->first_bad.len)
         rc = another_format(r, NULL, err);
-    if (!rc && o->holdout_last >= r->total)
-        rc = pd_fail(err, PD_EDATA, "%" PRIu64 " lines, %" PRIu64 " of them should be held out",
+    const uint64_t share = o->holdout ? r->total / o->holdout : 0;
+    r->last = o->holdout && share < o->holdout_last ? share : o->holdout_last;
+    if (!rc && r->last >= r->total)
+        rc = pd_fail(err, PD_EDATA,
+                     "%" PRIu64 " lines, %" PRIu64 " of them should be held out: give a "
+                     "smaller holdout_last",
                      r->total, o->holdout_last);
-    uint64_t out = o->holdout ? r->total / o->holdout : o->holdout_last;
+    const uint64_t out = o->holdout_last ? r->last : share;
     r->part[TRAIN].n = r->total - out;
     r->part[TEST].n += out;
     return rc;

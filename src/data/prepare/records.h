@@ -21,11 +21,13 @@ struct data_records_opts {
     size_t n_inputs;
     const char *test; /* pattern of held-out files; NULL: none */
     const struct data_schema *schema;
-    const char *dir; /* the schema's own files are relative to this folder */
+    const char *dir;    /* the schema's own files are relative to this folder */
+    const char *config; /* the file that has the schema, for messages; NULL: none */
     const char *out;
     uint32_t shards;        /* 1..DATA_MAX_SHARDS */
     uint64_t holdout;       /* every k-th good line of `input` is held out; 0: none, else >= 2 */
-    uint64_t holdout_last;  /* instead: hold out the last N good lines; 0: none */
+    uint64_t holdout_last;  /* instead: the last N good lines, with holdout at most a k-th of all;
+                             * 0: none */
     uint64_t max_bad_lines; /* unreadable lines that are skipped; one more is an error */
     int shuffle;            /* shuffle training lines and held-out lines, separately */
     uint64_t seed;

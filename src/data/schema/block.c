@@ -78,10 +78,8 @@ int data_sample_add_id(struct data_parser *p, uint32_t k, uint64_t id, float wei
     struct pd_batch *s = &p->block->samples;
     const struct pd_field *f = &s->field[k];
     uint32_t at = s->offset[k][s->n + 1];
-    if (at - s->offset[k][s->n] >= f->max_ids) {
-        snprintf(p->why, sizeof p->why, "field '%s' has more than %u ids", f->name, f->max_ids);
-        return PD_EDATA;
-    }
+    if (at - s->offset[k][s->n] >= f->max_ids)
+        return data_bad(p, "field '%s' has more than %u ids", f->name, f->max_ids);
     if (at == s->room[k] && pd_batch_reserve(s, k, at - s->offset[k][s->n] + 1))
         return PD_ENOMEM;
     s->ids[k][at] = id;
@@ -177,9 +175,24 @@ int data_scale(const struct data_parse_plan *plan, const struct data_field *f, u
     return isfinite(*out);
 }
 
-int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what) {
-    snprintf(p->why, sizeof p->why, "'%.*s' %s", (int)(end - s < 40 ? end - s : 40), s, what);
+int data_bad(struct data_parser *p, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(p->why, sizeof p->why, fmt, ap);
+    va_end(ap);
     return PD_EDATA;
+}
+
+int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what) {
+    return data_bad(p, "'%.*s' %s", (int)(end - s < 40 ? end - s : 40), s, what);
+}
+
+int data_bad_short(struct data_parser *p) {
+    char why[sizeof p->why];
+    if (!p->schema->complete_for)
+        return PD_EDATA;
+    memcpy(why, p->why, sizeof why);
+    return data_bad(p, "%s; for layer '%s' no line may lack a field", why, p->schema->complete_for);
 }
 
 /* --- parsing --- */

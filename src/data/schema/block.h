@@ -55,7 +55,7 @@ struct data_parser {
     const struct data_schema *schema;
     struct data_block *block;
     struct data_sample_place where; /* place of the next sample */
-    char why[200];                  /* why the line is bad */
+    char why[300];                  /* why the line is bad */
     uint64_t *ids;                  /* scratch: ids of a line */
     size_t n_ids, cap_ids;
     uint64_t seed, pass; /* for the random numbers of skipgram and cbow */
@@ -90,5 +90,8 @@ int data_scale(const struct data_parse_plan *plan, const struct data_field *f, u
                double x, float *out);
 /* Why the line that was parsed last has no sample: p->why. */
 const char *data_no_sample(struct data_parser *p);
-/* Sets p->why to "'text' WHAT" and returns PD_EDATA. */
+/* Sets p->why and returns PD_EDATA. data_bad_text: to "'text' WHAT". */
+int data_bad(struct data_parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int data_bad_text(struct data_parser *p, const char *s, const char *end, const char *what);
+/* The bad line has too few columns or ids: if none may be missing, p->why says for which layer. */
+int data_bad_short(struct data_parser *p);

@@ -26,10 +26,8 @@ static int dense(struct data_parser *p, const struct data_field *f, uint32_t slo
 static int below(struct data_parser *p, const struct data_field *f, uint64_t id) {
     if (!f->batch.vocabulary || id < f->batch.vocabulary)
         return 0;
-    snprintf(p->why, sizeof p->why,
-             "field '%s': id %" PRIu64 " is not below its vocabulary, %" PRIu64, f->batch.name, id,
-             f->batch.vocabulary);
-    return PD_EDATA;
+    return data_bad(p, "field '%s': id %" PRIu64 " is not below its vocabulary, %" PRIu64,
+                    f->batch.name, id, f->batch.vocabulary);
 }
 
 static int decimal(struct data_parser *p, const struct data_field *f, const char *from,
@@ -144,15 +142,13 @@ static int bad_columns(struct data_parser *p, const char *s, size_t n, uint32_t 
     }
     if (p->plan->n_columns_without)
         snprintf(least, sizeof least, ", or %u without the label", p->plan->n_columns_without);
-    snprintf(p->why, sizeof p->why, "%u column%s, but there should be %u between %s%s%s", columns,
-             columns == 1 ? "" : "s", p->plan->n_columns, name, least, other);
-    return PD_EDATA;
+    int rc = data_bad(p, "%u column%s, but there should be %u between %s%s%s", columns,
+                      columns == 1 ? "" : "s", p->plan->n_columns, name, least, other);
+    return columns < p->plan->n_columns ? data_bad_short(p) : rc;
 }
 
 static int bad_quotes(struct data_parser *p, uint32_t column) {
-    snprintf(p->why, sizeof p->why, "column %u: its quotes do not match (a sample is one line)",
-             column + 1);
-    return PD_EDATA;
+    return data_bad(p, "column %u: its quotes do not match (a sample is one line)", column + 1);
 }
 
 /* infer: the number of columns tells whether the line has those of the label. */

@@ -38,11 +38,9 @@ static int read_ids(struct data_parser *p, const char *s, size_t n) {
             s++;
         if (!data_parse_id(start, s, &v))
             return data_bad_text(p, start, s, "is not an id");
-        if (vocabulary && v >= vocabulary) {
-            snprintf(p->why, sizeof p->why, "id %" PRIu64 " is not below the vocabulary, %" PRIu64,
-                     v, vocabulary);
-            return PD_EDATA;
-        }
+        if (vocabulary && v >= vocabulary)
+            return data_bad(p, "id %" PRIu64 " is not below the vocabulary, %" PRIu64, v,
+                            vocabulary);
         if (push(p, v))
             return PD_ENOMEM;
     }
@@ -79,27 +77,26 @@ int data_line_ids(struct data_parser *p, const char *s, size_t n) {
     const uint32_t least = n_fields - data_schema_n_lacking(p->schema);
     if (least < n_fields && p->n_ids == least && (rc = spread_ids(p)))
         return rc;
-    if (p->n_ids != n_fields) {
-        int at =
-            snprintf(p->why, sizeof p->why, "%zu ids, but there are %u fields", p->n_ids, n_fields);
-        if (least < n_fields)
-            snprintf(p->why + at, sizeof p->why - (size_t)at, ", or %u without the label", least);
-        return PD_EDATA;
-    }
-    return one_sample(p, p->ids);
+    if (p->n_ids == n_fields)
+        return one_sample(p, p->ids);
+    if (least < n_fields)
+        return data_bad(p, "%zu ids, but there are %u fields, or %u without the label", p->n_ids,
+                        n_fields, least);
+    rc = data_bad(p, "%zu ids, but there are %u fields", p->n_ids, n_fields);
+    return p->n_ids < n_fields ? data_bad_short(p) : rc;
 }
 
 const char *data_no_sample(struct data_parser *p) {
     const size_t n = p->n_ids, marks = p->schema->format->markers ? 2 : 0;
     if (n <= marks / 2)
-        snprintf(p->why, sizeof p->why, "no answer: the line has no words");
+        (void)data_bad(p, "no answer: the line has no words");
     else if (marks)
-        snprintf(p->why, sizeof p->why,
-                 "no answer: the sentence has %zu word%s, with <s> and <e> %zu, and the network "
-                 "reads %u",
-                 n - marks, n - marks == 1 ? "" : "s", n, p->schema->n_fields);
+        (void)data_bad(p,
+                       "no answer: the sentence has %zu word%s, with <s> and <e> %zu, and the "
+                       "network reads %u",
+                       n - marks, n - marks == 1 ? "" : "s", n, p->schema->n_fields);
     else
-        snprintf(p->why, sizeof p->why, "no answer: a word needs another one near it");
+        (void)data_bad(p, "no answer: a word needs another one near it");
     return p->why;
 }
 

@@ -11,11 +11,9 @@ int data_record_idx(struct data_parser *p, const char *s, size_t n) {
     struct pd_batch *b = data_sample_begin(p);
     if (!b)
         return PD_ENOMEM;
-    if (class >= label->batch.vocabulary) {
-        snprintf(p->why, sizeof p->why, "label %u is not below the vocabulary, %llu", class,
-                 (unsigned long long)label->batch.vocabulary);
-        return PD_EDATA;
-    }
+    if (class >= label->batch.vocabulary)
+        return data_bad(p, "label %u is not below the vocabulary, %" PRIu64, class,
+                        label->batch.vocabulary);
     float *to = b->values[0] + (size_t)b->n * width;
     for (uint32_t i = 0; i < width; i++) {
         float x = (float)(uint8_t)s[i] / 255;

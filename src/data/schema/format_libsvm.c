@@ -16,8 +16,10 @@ static int label(struct data_parser *p, struct pd_batch *b, const char *s, const
             return 0;
         }
     if (f->n_values || !data_parse_number(s + (s < end && *s == '+'), end, &x) ||
-        !isfinite((float)x))
-        return data_bad_text(p, s, end, "is not a label");
+        !isfinite((float)x)) {
+        const int rc = data_bad_text(p, s, end, "is not a label");
+        return memchr(s, ':', (size_t)(end - s)) ? data_bad_short(p) : rc;
+    }
     if (b->values[0]) {
         b->values[0][b->n] = (float)x;
         return 0;
@@ -46,11 +48,9 @@ static int feature(struct data_parser *p, struct pd_batch *b, const char *s, con
         b->values[1][(size_t)b->n * f->width + id - 1] = (float)x;
         return 0;
     }
-    if (f->vocabulary && id >= f->vocabulary) {
-        snprintf(p->why, sizeof p->why, "index %" PRIu64 " is not below the vocabulary, %" PRIu64,
-                 id, f->vocabulary);
-        return PD_EDATA;
-    }
+    if (f->vocabulary && id >= f->vocabulary)
+        return data_bad(p, "index %" PRIu64 " is not below the vocabulary, %" PRIu64, id,
+                        f->vocabulary);
     return data_sample_add_id(p, 1, id, (float)x);
 }
 
@@ -59,10 +59,8 @@ static int scale(struct data_parser *p, struct pd_batch *b) {
     const struct data_field *f = &p->schema->field[1];
     float *v = b->values[1] + (size_t)b->n * f->batch.width;
     for (uint32_t i = 0; i < f->batch.width; i++)
-        if (!data_scale(p->plan, f, i, (double)v[i], &v[i])) {
-            snprintf(p->why, sizeof p->why, "the value of index %u is too large a number", i + 1);
-            return PD_EDATA;
-        }
+        if (!data_scale(p->plan, f, i, (double)v[i], &v[i]))
+            return data_bad(p, "the value of index %u is too large a number", i + 1);
     return 0;
 }
 

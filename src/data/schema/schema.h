@@ -72,6 +72,7 @@ struct data_schema {
     const void *words;
     /* infer: 1 for a field, a label, that lines may lack. Its values are not used: mostly zeros. */
     uint8_t may_lack[PD_MAX_FIELDS];
+    const char *complete_for; /* infer: no line may lack a field, for this layer; NULL: no layer */
     int tells_empty; /* infer: a sentence without a sample is named, as a note of the reader */
 };
 

@@ -25,7 +25,6 @@ struct infer {
     struct param_source *source; /* [n_params] */
     struct data_schema schema;   /* of the graph, without subsample: every sample has its line */
     const char *layer;
-    int needs_all; /* the layer reads the label itself: no line may lack a field */
     struct infer_names names;
     struct infer_words words;
     struct pd_buf out;
@@ -105,7 +104,7 @@ static void find_labels(struct infer *f) {
         mark_label(f, m->cost[i].label.text, needed);
     for (uint32_t i = 0; i < m->n_evaluators; i++)
         mark_label(f, m->evaluator[i].label.text, needed);
-    f->needs_all = !data_schema_n_lacking(&f->schema);
+    f->schema.complete_for = data_schema_n_lacking(&f->schema) ? NULL : f->layer;
 }
 
 static void tell_empty(void *arg, const char *message) {
@@ -297,11 +296,6 @@ int train_infer(const struct train_infer *x, uint64_t *n_samples, struct pd_err 
         const struct pd_err why = *err;
         *err = (struct pd_err){0};
         pd_fail(err, why.code, "%.700s; if these are sentences, give --tokens=words", why.msg);
-    }
-    if (err->code == PD_EDATA && f.needs_all) {
-        const struct pd_err why = *err;
-        *err = (struct pd_err){0};
-        pd_fail(err, why.code, "%.700s; for layer '%s' no line may lack a field", why.msg, f.layer);
     }
     if (n_samples)
         *n_samples = f.n_samples;

@@ -21,6 +21,7 @@ def same(got, want, what):
     assert got == want, '%s: %r\n instead of %r' % (what, [g[:3] for g in got], [w[:3] for w in want])
 def deal(rows, n): return [rows[i::n] for i in range(n)]
 def split(rows, k, last):
+    if last and k: last = min(last, len(rows) // k)
     if last: return rows[:-last], rows[-last:]
     return [r for i, r in enumerate(rows) if not k or (i + 1) % k], [r for i, r in enumerate(rows) if k and (i + 1) % k == 0]
 def counted(train, columns, min_count):
@@ -61,7 +62,8 @@ has_not "categories"
 has_not "rare"
 [ "$(cat plain/train_data_dir/* | sort | sha256sum)" = "$(zcat -f day_0.gz day_1 | sort | sha256sum)" ] || die "lines were lost"
 [ ! -e plain/vocabulary ] || die "a vocabulary that nobody asked for"
-for how in "gzip 10 0 1 text" "none 7 0 3 text" "none 0 100 2 index" "none 3 0 1 index"; do
+for how in "gzip 10 0 1 text" "none 7 0 3 text" "none 0 100 2 index" "none 3 0 1 index" "none 6 40000 1 text" \
+    "none 6 100 1 text"; do
     read -r pack k last min encode <<<"$how"
     prepare --format=criteo --out=ctr --shards=3 --holdout="$k" --holdout_last="$last" --pack="$pack" --min_count="$min" --encode="$encode" --json \
         day_0.gz day_1
@@ -108,10 +110,19 @@ for bad in 0 100; do
     [ "$(wc -l <<<"$OUT")" = 1 ] || die "more than one line: $OUT"
 done
 head -3 own.csv | tr , '\t' >own.tsv
-for last in 0 40000; do # the template holds out 40000 lines
-    expect 1 "$ctl" prepare --format=criteo --out=own --max_bad_lines=100 --holdout_last=$last own.tsv
+for last in "" "--holdout=6 --holdout_last=40000"; do # as in the template
+    # shellcheck disable=SC2086
+    expect 1 "$ctl" prepare --format=criteo --out=own --max_bad_lines=100 $last own.tsv
     has "own.tsv:1: 3 columns, but there should be 40 between tabs; format criteo is"
 done
+expect 1 "$ctl" prepare --format=criteo --out=own --holdout_last=40000 day_1
+has "333 lines, 40000 of them should be held out: give a smaller holdout_last"
+# Nobody is sent to --config who gave it.
+printf '[data]\nformat = criteo\ntrain = x\n' >criteo.ini
+expect 1 "$ctl" prepare --config=criteo.ini --out=own own.tsv
+has "own.tsv:1: 3 columns, but there should be 40 between tabs; format criteo is"
+has "This format is in [data] of criteo.ini; a log with other columns has format = csv or tsv"
+has_not "--config"
 { cat own.tsv day_1; } >damaged # a damaged beginning is no other format
 prepare --format=criteo --out=own --max_bad_lines=3 damaged
 has "damaged:3: 3 columns, but there should be 40 between tabs"
@@ -250,7 +261,6 @@ tokens has no meaning with format criteo|--format=criteo --tokens=words day_1
 min_count has no meaning with format lines|--min_count=3 day_1
 standard input can be read only once|--format=criteo --min_count=2 -
 format movielens has no category columns here|--format=movielens --encode=index ratings.dat
-holdout and holdout_last|--format=criteo --holdout=3 --holdout_last=9 day_1
 buckets needs encode = hash|--format=criteo --buckets=9 day_1
 format is libsvm, but train.ini says csv|--format=libsvm --config=train.ini people.csv
 encode must be text, index or hash|--format=criteo --encode=numbers day_1

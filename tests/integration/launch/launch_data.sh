@@ -81,7 +81,7 @@ early "full.tgz: train.ini:${TRAIN##*:}: train = train_data_dir/* matches 2 file
 # --- options that only a trainer refused
 early "--set data.train=data/x: train = data/x: job = online takes one pattern of files in folders" \
     --job=online --set data.train=data/x
-early "--init_model_path: init_model_path = models/a: the workspace has no such folder" \
+early "--init_model_path: the workspace has no folder models/a" \
     --init_model_path=models/a
 mkdir -p workspace/models/a && touch workspace/models/a/manifest.json
 fine --init_model_path=models/a/

@@ -92,12 +92,12 @@ wrong 2 "there is no workspace" run --conf=conf.ini
 wrong 2 "cannot read the workspace" run --conf=conf.ini --job_dispatch_package=nope
 wrong 2 "neither a folder nor a tar archive" run --conf=conf.ini --job_dispatch_package=ws/file
 conf '[cluster]' 'hosts = a' '[ssh]' 'identity_file = nope' '[job]' 'job_dispatch_package = ws'
-wrong 2 "conf.ini:4: identity_file: cannot read nope" run --conf=conf.ini
+wrong 2 "conf.ini:4: cannot read the private key nope" run --conf=conf.ini
 conf '[ssh]' 'known_hosts = none' '[cluster]' 'hosts = a' '[job]' 'job_dispatch_package = ws'
-wrong 2 "conf.ini:2: known_hosts: cannot read none" run --conf=conf.ini
+wrong 2 "conf.ini:2: cannot read the known hosts file none" run --conf=conf.ini
 conf '[ssh]' 'config = none' '[cluster]' 'hosts = a' '[job]' 'job_dispatch_package = ws'
-wrong 2 "conf.ini:2: [ssh] config: cannot read none" run --conf=conf.ini
-wrong 2 "--identity_file: identity_file: cannot read nokey" run --conf=conf.ini --ssh.config= --identity_file=nokey
+wrong 2 "conf.ini:2: cannot read the ssh configuration none" run --conf=conf.ini
+wrong 2 "paddlectl: --identity_file: cannot read the private key nokey" run --conf=conf.ini --ssh.config= --identity_file=nokey
 conf '[cluster]' 'hosts = local' '[job]' 'job_dispatch_package = nope'
 wrong 2 "conf.ini:4: cannot read the workspace" run --conf=conf.ini
 

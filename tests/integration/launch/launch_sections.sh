@@ -86,5 +86,5 @@ last_line
 # a key that is not there is told with its line, before anything is done
 sed -i 's|^identity_file = fx/client_key|identity_file = fx/nope|' conf.ini
 expect 2 "$ctl" dispatch
-has "conf.ini:8: identity_file: cannot read "
+has "conf.ini:8: cannot read the private key "
 exit 0

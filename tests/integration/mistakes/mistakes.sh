@@ -243,7 +243,7 @@ row data_from_outside 2 "train.ini:3: no file of the workspace matches train = w
 row data_ignored 2 "train.ini:3: the files that match train = data/* are left out" \
     "'paddlectl dispatch --dry-run' lists them" "echo data >workspace/.paddleignore; ctl run"
 row no_pattern 2 "[data] has no train" "the pattern of the training files" "ini '/^train = /d'; ctl run"
-row model_missing 2 "--init_model_path: init_model_path = models/a: the workspace has no such folder" \
+row model_missing 2 "--init_model_path: the workspace has no folder models/a" \
     "a folder of the nodes begins with /" "ctl run --init_model_path=models/a"
 
 # --- train.ini
@@ -352,9 +352,9 @@ row key_refused 3 "127.0.0.[1-2]: authentication failed for user" "$check" \
     "ctl run --identity_file=$TMP/other_key"
 row key_open 3 "not used: mode 0644 is too open" "'chmod 600'" \
     "cp $fx/client_key k; chmod 644 k; ctl run --identity_file=k"
-row key_missing 2 "identity_file: cannot read nokey: No such file" "nokey" \
+row key_missing 2 "cannot read the private key nokey: No such file" "nokey" \
     "ctl run --identity_file=nokey"
-row known_hosts_missing 2 "known_hosts: cannot read nofile: No such file" "nofile" \
+row known_hosts_missing 2 "cannot read the known hosts file nofile: No such file" "nofile" \
     "ctl run --known_hosts=nofile"
 row jump_host 3 "127.0.0.[1-2]: jump host ${A%:*}:1: cannot connect to port 1" "$check" \
     "ctl run --proxy_jump=${A%:*}:1"

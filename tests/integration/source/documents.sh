@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What README.md, docs and conf.ini name exists in the code's tables, and the other way round:
 # options with their defaults, subcommands, messages with their numbers, files. Each folder has a page
-# in docs/folders. Lines and paragraphs of documents are short.
+# in docs/folders. Lines and paragraphs of documents are short. docs/migration.md has each name of the
+# original system, the glossary is sorted and its words are used.
 # release only
 . "$(dirname "$0")/../../support/lib.sh"
 cd "$TOP" || exit 1
@@ -114,6 +115,41 @@ diff <(metrics '`' docs/records.md) <(metrics '"' launcher/dashboard/dashboard_m
 names=$(sed -nE '/^} settings\[\] = \{/,/^};/s/^ *\{"([A-Z_]+)", .*/\1/p' src/conf/conf_py.c)
 [ "$(wc -w <<<"$names")" -ge 8 ] || die "the names of src/conf/conf_py.c: $names"
 for v in $names; do grep -q "^| \`$v\` |" docs/migration.md || say "docs/migration.md has no row for $v"; done
+
+# --- the original system: its names have rows in docs/migration.md, and the options that are called the
+# same there exist. The names are those of conf.py, of paddle.py with what it gives to the programs, of
+# the transpiler, fleet and ps-lite; those that are refused here are in src/conf/options.c.
+original="HOSTS ROOT_DIR PADDLE_NIC PADDLE_PORT PADDLE_PORTS_NUM PADDLE_PORTS_NUM_FOR_SPARSE
+    LD_LIBRARY_PATH PADDLE_USE_GPU job_dispatch_package job_workspace config num_passes trainer_count
+    saving_period saving_period_by_batches save_dir save_only_one log_period test_period init_model_path
+    load_missing_parameter_strategy start_pass seed use_gpu job pservers trainer_id nics port ports_num
+    ports_num_for_sparse num_gradient_servers async_lagged_grad_discard_ratio server.log train.log
+    trainers sync_mode current_endpoint geo_sgd_need_push_nums CPU_NUM is_sparse is_distributed
+    init_server run_server init_worker stop_worker save_persistables server_num worker_num hostfile
+    DMLC_ROLE DMLC_NUM_SERVER DMLC_NUM_WORKER DMLC_PS_ROOT_URI DMLC_PS_ROOT_PORT"
+refused=$(sed -nE '/pd_refused_options\[\] = \{/,/^};/s/^ *\{"([A-Za-z_]+)", .*/\1/p' src/conf/options.c)
+[ "$(wc -w <<<"$refused")" -ge 10 ] || die "the refused names of src/conf/options.c: $refused"
+sed -nE 's/^(\|[^|]*)\|.*/\1/p' docs/migration.md >"$TMP/rows"
+for v in $original $refused; do
+    grep -qwF -- "$v" "$TMP/rows" || say "docs/migration.md has no row for the original's $v"
+done
+same=$(grep '| the same names' docs/migration.md | quoted - | grep -oE '^--[a-z_]+' | tr -d -)
+[ "$(wc -w <<<"$same")" -ge 15 ] || die "docs/migration.md: the same names: $same"
+for v in $same; do
+    grep -q "^$v " "$TMP/options" || say "docs/migration.md: there is no option $v, so it is not the same name"
+done
+
+# --- glossary: sorted, and each of its words is in use; README.md leads to it
+sed -nE '4,$s/^\| ([^|]*[^| ]) \|.*/\1/p' docs/glossary.md >"$TMP/terms"
+[ "$(wc -l <"$TMP/terms")" -gt 25 ] || die "docs/glossary.md has no table any more"
+LC_ALL=C sort -f "$TMP/terms" | diff "$TMP/terms" - >"$TMP/diff" || say "docs/glossary.md is not sorted: $(cat "$TMP/diff")"
+sed 's/, /\n/g' "$TMP/terms" >"$TMP/words"
+while read -r v; do
+    n=$(grep -liw -- "$v" README.md docs/*.md | grep -vc glossary.md)
+    [ "$n" -ge 2 ] || say "docs/glossary.md explains '$v', which $n other documents use"
+done <"$TMP/words"
+grep -q '(docs/glossary.md)' README.md || say "README.md does not link the glossary"
+grep -q '(docs/cn/glossary.md)' README_cn.md || say "README_cn.md does not link the glossary"
 
 # --- messages: rows X(NAME, number, text) of src/wire/msg.h; docs/protocol.md lists them
 sed -nE 's/^ *X\(([A-Z_]+), (0x[0-9a-f]+), .*/\2 \1/p' src/wire/msg.h | sort >"$TMP/messages"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # make docs: a page for each document, and every link inside leads to a page, a file or a heading.
+# README.md fits two screens.
 # dev only
 . "$(dirname "$0")/../../support/lib.sh"
 command -v cmark-gfm >/dev/null || skip "cmark-gfm is not installed"
@@ -17,6 +18,15 @@ for p in index docs/troubleshooting docs/folders/ps; do
 done
 grep -q 'prefers-color-scheme: dark' "$TMP/site/style.css" || die "no dark colours"
 [ -s "$TMP/site/docs/demo.svg" ] || die "no recording"
+
+# README.md fits two screens: 120 lines of text at 100 columns, headings and tables with them
+lines() { cmark-gfm -e table --to plaintext --width 100 "$1" | grep -c .; }
+for f in README.md README_cn.md; do
+    n=$(lines $f)
+    [ "$n" -le 120 ] || die "$f has $n lines, more than two screens"
+done
+{ cat README.md && printf '\nMore.\n%.0s' 1 2 3 4; } >"$TMP/long.md"
+holds "n > 120" n="$(lines "$TMP/long.md")"
 
 # What it must find, in a copy
 mkdir -p "$TMP/copy/docs" && cp docs/site.py "$TMP/copy/docs/"

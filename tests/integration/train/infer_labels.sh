@@ -107,5 +107,23 @@ has "the network predicts nothing, since its cost 'c' is layer 'p' itself: --lay
 expect 1 "$CTL" infer --model=nce/pass-00000 --layer=p --data=numbers.none
 has "numbers.none:1: 1 ids, but there are 2 fields"
 has "; for layer 'p' no line may lack a field"
+# The hint is for lines that lack a field, and for no other error.
+for line in "1 2 3:3 ids, but there are 2 fields" "1 x:'x' is not an id" "1 9:id 9 is not below"; do
+    echo "${line%%:*}" >bad
+    expect 1 "$CTL" infer --model=nce/pass-00000 --layer=p --data=bad
+    has "bad:1: ${line#*:}"
+    has_not "no line may lack"
+done
+{ sed 's/^format = ids/format = csv\ncolumns = y w/; s/^fields = .*/fields = y:id w:id/' nce.ini; } >table.ini
+sed -i '/^vocabulary/d' table.ini && printf '[field y]\nvocabulary = 9\n[field w]\nvocabulary = 9\n' >>table.ini
+tr ' ' , <numbers >numbers.csv && sed -i 's/^train = numbers$/&.csv/' table.ini
+"$WORKER" trainer --local=1 --config=table.ini --save_dir=table >table.log 2>&1 || die "table: $(tail -3 table.log)"
+echo 3 >bad
+expect 1 "$CTL" infer --model=table/pass-00000 --layer=p --data=bad
+has "bad:1: 1 column, but there should be 2 between commas; for layer 'p' no line may lack a field"
+echo 3,4,5 >bad
+expect 1 "$CTL" infer --model=table/pass-00000 --layer=p --data=bad
+has "bad:1: 3 columns, but there should be 2 between commas"
+has_not "no line may lack"
 expect 0 "$CTL" infer --model=nce/pass-00000 --layer=a --data=numbers
 exit 0

@@ -22,7 +22,7 @@ SECTIONS = {"PD_ENOMEM": "Out of memory", "PD_EPROTO": "A frame that breaks the 
 # Their words are values.
 FRAMES = {"cannot * *", "--set **", "*: not *: '*'"}
 WIDEST = 70  # more messages than this have no common cause
-CALLS = re.compile(r"\b((?:pd_|client_|session_|cmd_|net_conn_|node_|capi_|head_reason_|link_|server_)?"
+CALLS = re.compile(r"\b((?:data_bad|data_bad_text)|(?:pd_|client_|session_|cmd_|net_conn_|node_|capi_|head_reason_|link_|server_)?"
                    r"(?:fail|fail_errno|failed|failure|warn|error))\(")
 VALUE = re.compile(r"%[-+ #0-9.*]*(?:hh|ll|[hlzjt])?[diouxXeEfgGcsp]")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|\b([A-Z][A-Za-z0-9_]+)\b')
