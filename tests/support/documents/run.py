@@ -27,6 +27,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 LIMIT_S = 240
 COMMAND = re.compile(r"(\$ |(paddlectl|paddle_worker|make|mpirun|kubectl|sudo|apt-get|git|cmake|pip) "
@@ -154,7 +155,10 @@ def main():
         shutil.rmtree(folder + "/paddle", ignore_errors=True)
         for node in os.listdir(folder + "/hosts") if os.path.isdir(folder + "/hosts") else []:
             shutil.rmtree("%s/hosts/%s/home/paddle" % (folder, node), ignore_errors=True)
+        began = time.monotonic()
         count, out, wrong = run(path, folder, folder + "/given")
+        if count:
+            print("%s: %d commands, %.0f s" % (path, count, time.monotonic() - began))
         n, bad, left_out = n + count, bad + wrong, left_out + out
     for text in left_out:
         print(text)
