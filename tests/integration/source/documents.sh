@@ -139,6 +139,13 @@ for v in $same; do
     grep -q "^$v " "$TMP/options" || say "docs/migration.md: there is no option $v, so it is not the same name"
 done
 
+# --- README.md names the update rules and the systems that it compares with, and shows the recording
+for v in sync async ssp geo torchrun DeepSpeed Ray Kubeflow ps-lite demo.svg migration.md; do
+    for f in README.md README_cn.md; do
+        grep -qwF -- "$v" $f || say "$f does not name $v"
+    done
+done
+
 # --- glossary: sorted, and each of its words is in use; README.md leads to it
 sed -nE '4,$s/^\| ([^|]*[^| ]) \|.*/\1/p' docs/glossary.md >"$TMP/terms"
 [ "$(wc -l <"$TMP/terms")" -gt 25 ] || die "docs/glossary.md has no table any more"
