@@ -73,8 +73,8 @@ struct link {
         int cut;    /* silence: the link closed the transport itself (`why`) */
         int claims; /* link_claim */
         unsigned tries, n_beats;
-        uint64_t try_ms; /* start of the last attempt */
-        int64_t lost_at; /* seconds since 1970, for messages */
+        uint64_t try_ms;                 /* start of the last attempt */
+        int64_t lost_at;                 /* seconds since 1970, for messages */
         char reasons[LINK_REASONS][200]; /* [0]: the loss; then why attempts failed */
     } keep;
 };

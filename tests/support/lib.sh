@@ -14,6 +14,8 @@ BIN=${PADDLE_BUILD:-$TOP/build/release}
 SHARED=${PADDLE_TEST_DATA:-$TOP/../shared/data}
 mkdir -p "$TOP/build/tmp"
 TMP=$(mktemp -d "$TOP/build/tmp/$(basename "${0%.sh}")-XXXXXX")
+# A make in a test compiles nothing anew: objects of other flags than these would be out of date.
+! grep -qs -- ' -Werror' "$BIN/flags" || export WERROR=-Werror
 # Jobs of other tests on this machine do not count as other jobs (machine_jobs.h).
 export PADDLE_MACHINE=test-$$
 PIDS=()
