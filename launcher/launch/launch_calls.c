@@ -90,6 +90,18 @@ static int prove(struct launch_call *k, const struct cb_call *b, struct pd_err *
     return 0;
 }
 
+void launch_call_waits(struct launch_call *k) {
+    struct launch *l = k->l;
+    struct launch_node *n = &l->nodes[k->node];
+    if (n->call)
+        net_close(n->call->conn);
+    n->call = k;
+    if (l->leaving)
+        launch_say_bye(l, k->node);
+    else
+        launch_take_call(l, k->node);
+}
+
 static void take_first(struct launch_call *k, const struct wire_frame *f, const json_t *body,
                        struct pd_err *err) {
     struct launch *l = k->l;
@@ -106,15 +118,8 @@ static void take_first(struct launch_call *k, const struct wire_frame *f, const 
             l->why = *err; /* the command has started something else than announced */
         return;
     }
-    struct launch_node *n = &l->nodes[b.node];
     k->node = (int)b.node;
-    if (n->call)
-        net_close(n->call->conn);
-    n->call = k;
-    if (l->leaving)
-        launch_say_bye(l, k->node);
-    else
-        launch_take_call(l, k->node);
+    launch_call_waits(k);
 }
 
 void launch_say_bye(struct launch *l, int node) {

@@ -93,6 +93,14 @@ void launch_take_call(struct launch *l, int node) {
         uv_timer_start(&s->timer, on_begun, 0, 0);
 }
 
+static void give_back(struct launch_stream *s) {
+    struct launch_call *k = s->call;
+    s->call = NULL;
+    k->stream = NULL;
+    net_background(k->conn, 1);
+    launch_call_waits(k);
+}
+
 static void take_end(struct launch_stream *s, const json_t *body) {
     struct cb_end end;
     struct pd_err why = {0};
@@ -106,6 +114,8 @@ static void take_end(struct launch_stream *s, const json_t *body) {
         snprintf(s->base.signal, sizeof s->base.signal, "%s", name ? name : "?");
     }
     transport_ended(&s->base, &why);
+    if (end.waits)
+        give_back(s);
     fail(s, &why);
 }
 

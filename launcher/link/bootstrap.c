@@ -29,33 +29,43 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  * A fork of the shell takes as long as a start of the shell, so a start from the cache, which
  * writes nothing, leaves the umask as it is. Whatever is written has umask 077 (`o`: the login's).
  *
+ * $(ls) forks the shell, and ls alone does not: dash starts it with vfork. So ls writes into a
+ * pipe, which an empty here-document opens and the kernel gives ls as /proc/self/fd/3; ${IFS#??} is
+ * a newline. If that leaves y empty, peril asks again with $(ls): no /proc, an ls without ctimes.
+ * Rows of more than 99 folders might fill the pipe.
+ *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
- * script_rest. The file "hashed" beside the agent has the hash, inode, mode, user, size and ctime
- * (ns) of an agent that was hashed. No program can set a ctime, so an agent with these values has
- * the bytes that were hashed. They are written only if the ctime is some seconds old: a later
- * change has another ctime, whatever the clock's steps are. An ls that cannot show a ctime (`old`
- * is 1 then) means a hash at each start. */
-#define FUNCTIONS                                                                               \
-    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "      \
-    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "                                           \
-    "peril() { q=.; v=$PWD/; seen=; y=; case $v in /*) ;; *) return;; esac; "                   \
-    "while v=${v%/*}; [ \"$v\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; c=0; old=0; t=; w=; " \
-    "y=$(LC_ALL=C ls -ldnri --time=ctime --time-style=+%s.%N / \"$@\" 2>/dev/null); "           \
-    "[ \"$y\" ] || { old=1; y=$(LC_ALL=C ls -ldnr / \"$@\" 2>/dev/null); }; "                   \
-    "f=$old; for x in $y; do f=$((f+1)); case $f:$x in 1:*) v=$h:$x;; 2:*) p=$x; v=$v:$x;; "    \
-    "4:*) u=$x; v=$v:$x;; 5:*) q=$x;; *:/|*:.|*:./*) "                                          \
-    "case $old$f:$x in 08:./agent-*) seen=$v;; esac; f=$old; c=$((c+1)); t=${t:-$u}; "          \
-    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "                            \
-    "*:?????w*) [ $u = $q ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "                    \
-    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "                                      \
-    "[ -z \"$w\" ] || { y=\"$x $p $u\"; return; };; [67]:*) v=$v:$x;; esac; done; "             \
-    "y=; [ $c -gt $# ] && y=fine; }; "                                                          \
-    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "               \
-    "known() { peril . ./$a; [ \"$y\" = fine ] || return; v=; read -r v <hashed; "              \
-    "[ \"$seen\" ] && [ \"$v\" = \"$seen\" ] && return; whole $a || return; v=${seen##*:}; "    \
-    "[ \"$seen\" ] && [ $(($(date +%s)-${v%.*})) -gt 5 ] && (umask 077; "                       \
-    "echo \"$seen\" >hashed-$$) && mv -f hashed-$$ hashed; :; }; "                              \
-    "cached() { [ -x $a ] && known 2>/dev/null; }; "                                            \
+ * script_rest. The name of the empty file hashed-* beside the agent has the hash, inode, mode,
+ * user, size and ctime (ns) of an agent that was hashed. No program can set a ctime, so an agent
+ * with these values has the bytes that were hashed. The file is made only if the ctime is some
+ * seconds old: a later change has another ctime, whatever the clock's steps are. An ls that cannot
+ * show a ctime (`old` is 1 then) means a hash at each start. */
+#define FUNCTIONS                                                                                 \
+    "case $r in \"~\") r=$HOME;; \"~/\"*) r=$HOME/${r#??};; /*) ;; *) r=$HOME/$r;; esac; "        \
+    "d=$r/.paddlectl/bin; a=agent-$h; b=--build=$h; "                                             \
+    "rows() { case $old in 1) LC_ALL=C ls -ldnr / \"$@\";; *) "                                   \
+    "LC_ALL=C ls -ldnri --time=ctime --time-style=+%s.%N / \"$@\";; esac 2>/dev/null; }; "        \
+    "judge() { c=$1; seen=; t=; w=; while read -r v p f u q sz ct x; do "                         \
+    "case $old in 1) q=$u; u=$f; p=$v; x=${x##* };; esac; t=${t:-$u}; "                           \
+    "case $old$x in ./agent-*) seen=$h:$v:$p:$u:$sz:$ct;; 1./*|1[/.]|./*|[/.]) ;; *) return;; "   \
+    "esac; "                                                                                      \
+    "case $x:$p in ./../..*:?????????[tT]*) ;; *:????????w*) w=1;; "                              \
+    "*:?????w*) [ $u = $q ] && [ $u != 0 ] && [ -O \"$x\" ] || w=1;; esac; "                      \
+    "case $u in 0|$t) ;; *) [ -O \"$x\" ] || w=1;; esac; "                                        \
+    "[ -z \"$w\" ] || { y=\"$x $p $u\"; return; }; c=$((c-1)); done; "                            \
+    "[ $c -ge 0 ] || y=fine; }; "                                                                 \
+    "ask() { rows \"$@\" >/proc/self/fd/3; judge $# <&3; }; "                                     \
+    "peril() { q=.; v=$PWD/; y=; seen=; case $v in /*) ;; *) return;; esac; "                     \
+    "while v=${v%/*}; [ \"$v\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; old=; "                 \
+    "[ $# -lt 99 ] && eval \"ask $* 3<<E${IFS#??}E\"; "                                           \
+    "for old in \"\" 1; do [ \"$y\" ] || { "                                                      \
+    "y=$(rows \"$@\" | { judge $#; echo \"$y $seen\"; }); seen=${y##* }; y=${y% *}; }; done; }; " \
+    "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "                 \
+    "known() { peril . ./$a; [ \"$y\" = fine ] || return; "                                       \
+    "[ \"$seen\" ] && [ -e hashed-$seen ] && return; whole $a || return; v=${seen##*:}; "         \
+    "[ \"$seen\" ] && [ $(($(date +%s)-${v%.*})) -gt 5 ] && (umask 077; "                         \
+    "rm -f hashed*; >hashed-$seen); :; }; "                                                       \
+    "cached() { [ -x $a ] && known 2>/dev/null; }; "                                              \
     "cd -P \"$d\" 2>/dev/null && cached && go \"$@\"; "
 
 static const char script[] =
@@ -112,7 +122,8 @@ static const char script_rest[] =
  * agent over TCP from one of the addresses in $8. $5 is "-" if the seed is the second line of
  * standard input, behind the secret. $8: the record that ends the seed, then a record for each
  * address. `read` and `printf` belong to the shell, so no secret is on a command line. `read` takes
- * a byte at a time: the seed is read only if it is needed. */
+ * a byte at a time: the script reads secret and seed only if it needs the seed. Otherwise the
+ * callback reads the secret itself. */
 static const char launch_script[] =
     "n=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}}; "
     "z=${OMPI_COMM_WORLD_SIZE:-${PMI_SIZE:-${SLURM_STEP_NUM_TASKS:-0}}}; "
@@ -121,9 +132,9 @@ static const char launch_script[] =
     "PMIX_RANK, PMI_RANK, SLURM_PROCID)\";; esac; "
     "o=; r=$1; h=$2; s=$3; k=$4; e=$5; i=$6; j=$7; l=$8; shift 8; "
     "while case $r in *%n*) ;; *) false;; esac; do r=${r%%%n*}$n${r#*%n}; done; "
+    "go() { ${o:+umask $o}; exec \"$d/$a\" callback --node=$n --size=$z \"$@\"; }; " FUNCTIONS
     "[ \"$PADDLECTL_LAUNCH\" ] || { IFS= read -r PADDLECTL_LAUNCH; export PADDLECTL_LAUNCH; }; "
-    "go() { ${o:+umask $o}; exec \"$d/$a\" callback --node=$n --size=$z \"$@\" </dev/null; "
-    "}; " FUNCTIONS "[ \"$e\" != - ] || IFS= read -r e; " FOLDER
+    "[ \"$e\" != - ] || IFS= read -r e; " FOLDER
     "[ \"$e\" ] || bad \"the agent is not in $d, and there is no seed for this "
     "machine\"; "
     "command -v gzip >/dev/null || bad \"gzip is missing\"; "

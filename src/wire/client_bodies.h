@@ -339,7 +339,8 @@ enum { WIRE_MAX_LINE = 1 << 20 }; /* of a command */
     X(body, BOOL, plain, 0, 1, 0)
 #define WIRE_CB_END(X, body)        \
     X(body, INT, status, 0, 255, 0) \
-    X(body, INT, signal, 0, 255, 0)
+    X(body, INT, signal, 0, 255, 0) \
+    X(body, BOOL, waits, 0, 1, 0)
 #define WIRE_CB_BYE(X, body) X(body, BOOL, stays, 0, 1, 0)
 
 #define WIRE_CLIENT_BODIES(X)                                \

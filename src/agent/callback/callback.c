@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* callback.c - see callback.h. One connection at a time waits for paddlectl; each command has one
- * of its own. */
+ * of its own, which waits again behind a plain command that ends soon. */
 #include "agent/callback/callback.h"
 
 #include <sodium.h>
@@ -17,7 +17,8 @@ enum {
     RETRY_MIN_MS = 100,
     RETRY_MAX_MS = 1000,
     ANSWER_MS = 10000,
-    BYE_MS = 1000, /* so long processes may end before the answer says that they stay */
+    BYE_MS = 1000,  /* so long processes may end before the answer says that they stay */
+    LATER_MS = 200, /* behind the start of a plain command: most of them have ended then */
     COMMANDS_MAX = 64,
     FRAME_MAX = (2 << 20) + 1024
 };
@@ -25,6 +26,8 @@ enum {
 struct callback_command {
     struct callback *b;
     struct callback_shell *shell; /* NULL: this place is free */
+    struct net_conn *c;           /* until the command has ended */
+    struct call_arg *a;           /* its argument */
 };
 
 struct callback {
@@ -126,6 +129,24 @@ static void on_child(uv_signal_t *s, int signum) {
 
 /* --- calls --- */
 
+/* The connection's argument is the callback while it waits, then the command. */
+struct call_arg {
+    struct callback *b;
+    struct callback_command *m; /* NULL: waits */
+};
+
+/* Saves a handshake if no other connection waits. */
+static int on_command_end(void *arg) {
+    struct callback_command *m = arg;
+    struct callback *b = m->b;
+    if (b->call)
+        return 0;
+    b->call = m->c;
+    b->is_open = 1;
+    m->a->m = NULL;
+    return 1;
+}
+
 static void on_command_over(void *arg) {
     struct callback_command *m = arg;
     m->shell = NULL;
@@ -144,26 +165,35 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg);
 static void on_drain(struct net_conn *c, void *arg);
 static void on_close(struct net_conn *c, const struct pd_err *why, void *arg);
 
-/* The connection's argument is the callback while it waits, then the command. */
-struct call_arg {
-    struct callback *b;
-    struct callback_command *m; /* NULL: waits */
-};
-
 static void begin_command(struct call_arg *a, struct net_conn *c, const struct cb_open *o) {
+    static const struct callback_shell_events ev = {.on_end = on_command_end,
+                                                    .on_over = on_command_over};
     struct callback *b = a->b;
     struct callback_command *m = b->commands;
     while (m < b->commands + COMMANDS_MAX && m->shell)
         m++;
     b->call = NULL;
     b->is_open = 0;
+    b->retry_ms = o->plain ? uv_now(&b->loop) + LATER_MS : 0;
     if (m == b->commands + COMMANDS_MAX ||
-        !(m->shell = callback_shell_new(&b->loop, c, o, on_command_over, m)))
+        !(m->shell = callback_shell_new(&b->loop, c, o, &ev, m))) {
         net_close(c);
-    else
+    } else {
         a->m = m;
-    b->retry_ms = 0;
-    call(b);
+        m->a = a;
+        m->c = c;
+    }
+    if (!o->plain)
+        call(b);
+}
+
+/* The first n of standard input, output and error become /dev/null. */
+static void close_stdio(int n) {
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < n && null >= 0; i++)
+        dup2(null, i);
+    if (null > 2)
+        close(null);
 }
 
 static int take_secrets(struct callback *b, const json_t *body, struct pd_err *err) {
@@ -176,12 +206,7 @@ static int take_secrets(struct callback *b, const json_t *body, struct pd_err *e
         return pd_fail(err, PD_EPROTO, "CB_ENROLLED has no secrets");
     b->port = (int)e.port;
     b->lease_ms = (uint64_t)e.lease_ms;
-    /* what a command prints goes through its connection */
-    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int i = 0; i < 3 && null >= 0; i++)
-        dup2(null, i);
-    if (null > 2)
-        close(null);
+    close_stdio(3); /* what a command prints goes through its connection */
     return 0;
 }
 
@@ -201,6 +226,11 @@ static void take(struct call_arg *a, struct net_conn *c, const struct wire_frame
     }
 }
 
+/* For a command that has just ended. */
+static int is_input(const struct wire_frame *f) {
+    return f->type == WIRE_CB_OUT || f->type == WIRE_CB_EOF;
+}
+
 static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     struct call_arg *a = arg;
     struct pd_err err = {0};
@@ -211,7 +241,7 @@ static void on_frame(struct net_conn *c, struct wire_frame *f, void *arg) {
     }
     if (f->flags & WIRE_F_ERROR)
         wire_error_get(f, &err);
-    else if (!msg_body(f, &body, &err))
+    else if (!is_input(f) && !msg_body(f, &body, &err))
         take(a, c, f, body, &err);
     json_decref(body);
     if (err.code) {
@@ -302,8 +332,11 @@ static void clean_environment(void) {
 static int read_secret(struct callback *b, struct pd_err *err) {
     char hex[2 * WIRE_KEY_BYTES + 1] = "";
     const char *text = getenv(CALLBACK_SECRET);
+    size_t used = 0;
     if (text)
         snprintf(hex, sizeof hex, "%s", text);
+    for (ssize_t n = 1; !text && n > 0 && used<sizeof hex - 1; used += n> 0 ? (size_t)n : 0)
+        n = read(0, hex + used, sizeof hex - 1 - used);
     const int rc = pd_unhex(b->hs.key, sizeof b->hs.key, hex);
     sodium_memzero(hex, sizeof hex);
     return rc ? pd_fail(
@@ -328,6 +361,7 @@ static int start(struct callback *b, struct callback_opts *o, struct pd_err *err
         return pd_fail(err, PD_EUSAGE, "no address of paddlectl");
     pd_secret_pages(b, sizeof *b);
     int rc = read_secret(b, err);
+    close_stdio(1);
     clean_environment();
     if (rc)
         return rc;

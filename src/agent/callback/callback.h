@@ -22,7 +22,7 @@ struct callback_opts {
 };
 
 /* The environment variable with the secret: 64 hex digits, perhaps followed by a blank and more. It
- * is removed from the environment. */
+ * is removed from the environment. Without it, standard input begins with the secret. */
 #define CALLBACK_SECRET "PADDLECTL_LAUNCH"
 
 /* 0: over. PD_E*: this node has not enrolled; err says why. The calling process must have no

@@ -9,7 +9,7 @@
 enum { PIECE = 64 << 10, QUEUE = 1 << 20, LINGER_MS = 3000, KILL_MS = 1000, N_PIPES = 3 };
 
 struct callback_shell {
-    struct net_conn *c; /* NULL: closed */
+    struct net_conn *c; /* NULL: closed, or the caller's again */
     uv_process_t process;
     uv_pipe_t pipes[N_PIPES];
     uv_timer_t timer; /* after the loss of the connection: TERM, then KILL */
@@ -17,9 +17,9 @@ struct callback_shell {
     int n_handles, plain, exited, n_eof, closing, stopped, ends, signal;
     int64_t status;
     size_t queued; /* bytes for standard input */
-    void (*over)(void *);
+    const struct callback_shell_events *ev;
     void *arg;
-    char piece[PIECE];
+    char piece[PIECE]; /* last: it is not cleared, so a command without output takes no memory */
 };
 
 struct piece_write {
@@ -32,7 +32,7 @@ struct piece_write {
 static void maybe_over(struct callback_shell *s) {
     if (s->n_handles || s->c)
         return;
-    s->over(s->arg);
+    s->ev->on_over(s->arg);
     free(s);
 }
 
@@ -63,10 +63,17 @@ static void close_all(struct callback_shell *s) {
 static void maybe_end(struct callback_shell *s) {
     if (s->closing || !s->exited || s->n_eof < 2)
         return;
-    const struct cb_end end = {.status = s->status, .signal = s->signal};
     if (s->c) {
+        const struct cb_end end = {
+            .status = s->status, .signal = s->signal, .waits = s->ev->on_end(s->arg)};
         msg_send(s->c, WIRE_CB_END, 0, wire_put(&wire_cb_end, &end));
-        net_close_after_flush(s->c);
+        if (end.waits) {
+            struct net_conn *c = s->c;
+            s->c = NULL;
+            net_resume(c);
+        } else {
+            net_close_after_flush(s->c);
+        }
     }
     close_all(s);
 }
@@ -208,17 +215,18 @@ static void open_handles(struct callback_shell *s, uv_loop_t *loop) {
 }
 
 struct callback_shell *callback_shell_new(uv_loop_t *loop, struct net_conn *c,
-                                          const struct cb_open *o, void (*over)(void *),
-                                          void *arg) {
-    struct callback_shell *s = pd_calloc(1, sizeof *s);
+                                          const struct cb_open *o,
+                                          const struct callback_shell_events *ev, void *arg) {
+    struct callback_shell *s = pd_malloc(sizeof *s);
     char sh[] = "/bin/sh", flag[] = "-c";
     char *argv[] = {sh, flag, (char *)(uintptr_t)o->line, NULL};
     uv_stdio_container_t io[N_PIPES];
     if (!s)
         return NULL;
+    memset(s, 0, offsetof(struct callback_shell, piece));
     s->c = c;
     s->plain = (int)o->plain;
-    s->over = over;
+    s->ev = ev;
     s->arg = arg;
     open_handles(s, loop);
     for (int i = 0; i < N_PIPES; i++)

@@ -20,7 +20,7 @@ expect 3 check --hosts="$hosts, 127.0.0.[10-50]:1"
 [ "$(grep -c 'cannot connect to port 1' <<<"$OUT")" = 1 ] && [[ $OUT =~ 127\.0\.0\.\[10-50\]\ +UNUSABLE ]] || die "$OUT"
 has "41 unusable"
 wait_for 20 "no process" "$fixture" left "$fx"
-wait_for 20 "nothing but the program" bash -c "[ \"\$(find '$fx'/node?/root -type f | grep -v '/.paddlectl/bin/\(agent-[0-9a-f]*\|hashed\)\$')\" = '' ]"
+wait_for 20 "nothing but the program" bash -c "[ \"\$(find '$fx'/node?/root -type f | grep -v '/.paddlectl/bin/\(agent-[0-9a-f]*\|hashed-[^/]*\)\$')\" = '' ]"
 [ ! -e "$fx/node3" ] || die "root_dir of a node on this machine was made"
 "$ctl" check --conf="$fx/conf.ini" --json >"$TMP/json" || die "json"
 OUT=$(/usr/bin/python3 - "$TMP/json" <<'END'

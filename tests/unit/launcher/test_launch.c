@@ -23,7 +23,7 @@ struct caller {
     int node, n, opened, closed, bye;
     char token[65]; /* what it calls with, then its own */
     char key[65], line[100], refused[1000];
-    int port;
+    int port, waits; /* waits: its connection stays behind a command */
 };
 
 static void on_open(struct net_conn *c, void *arg) {
@@ -36,7 +36,7 @@ static void on_open(struct net_conn *c, void *arg) {
 
 static void answer_open(struct caller *k) {
     const struct net_sec out = {"out\n", 4}, err = {"err\n", 4};
-    const struct cb_end end = {.status = 3};
+    const struct cb_end end = {.status = 3, .waits = k->waits};
     net_send(k->c, WIRE_CB_OUT, 0, 0, &out, 1, NULL, NULL);
     net_send(k->c, WIRE_CB_ERR, 0, 0, &err, 1, NULL, NULL);
     launch_send(k->c, WIRE_CB_END, wire_put(&wire_cb_end, &end));
@@ -261,6 +261,34 @@ static void a_stream_has_its_command_for_itself(void **state) {
     assert_true(launch_has_ended(f->l));
 }
 
+static void a_connection_that_waits_again_has_the_next_command(void **state) {
+    struct fixture *f = *state;
+    struct caller k[2];
+    struct pd_err err = {0};
+    enrol_two(f, k);
+    k[1].waits = 1;
+    /* the second one is in the queue when the first one ends, the third one comes later */
+    struct heard h[3] = {0};
+    static const char *const lines[] = {"one", "two", "three"};
+    for (int i = 0; i < 3; i++) {
+        if (i != 1)
+            assert_int_equal(launch_open(&h[i].t, f->l, 1, lines[i], &stream_events, &h[i], &err),
+                             0);
+        if (!i)
+            assert_int_equal(launch_open(&h[1].t, f->l, 1, lines[1], &stream_events, &h[1], &err),
+                             0);
+        run_until(f, &h[i].closed);
+        assert_string_equal(h[i].out, "out\n");
+        assert_int_equal(h[i].status, 3);
+        assert_int_equal(h[i].why.code, PD_ECLOSED);
+    }
+    assert_string_equal(k[1].line, "three");
+    assert_int_equal(k[1].closed, 0);
+    launch_free(f->l);
+    f->l = NULL;
+    assert_true(k[0].bye && k[1].bye);
+}
+
 static void a_missing_rank_is_named(void **state) {
     struct fixture *f = *state;
     char flag[] = "-c", text[] = "echo a reason >&2; exec sleep 60", *words[] = {flag, text, NULL};
@@ -291,6 +319,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_secret_enrols_each_rank_once, setup, teardown),
         cmocka_unit_test_setup_teardown(only_the_token_of_a_node_opens_its_calls, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_has_its_command_for_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_connection_that_waits_again_has_the_next_command, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_missing_rank_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(ranks_have_to_fit, setup, teardown),
     };
