@@ -116,6 +116,9 @@ static int read_all(int fd, const char *path, size_t max, struct pd_buf *out, st
         return pd_fail_errno(err, errno == ENOENT ? PD_ENOENT : PD_EIO, errno, "cannot open %s",
                              path);
     int rc = 0;
+    struct stat st;
+    if (!fstat(fd, &st) && st.st_size > 65536 && (uint64_t)st.st_size <= max)
+        pd_buf_reserve(out, (size_t)st.st_size + 65536); /* growing would copy it again and again */
     for (;;) {
         if (pd_buf_reserve(out, 65536)) {
             rc = pd_fail(err, PD_ENOMEM, "%s: out of memory", path);
