@@ -60,7 +60,8 @@ static int on_ping(struct link *l, const struct wire_frame *frame, json_t *body,
         after_outputs(n);
     } else {
         if (!wire_get(&wire_ag_ping_answer, &a, body, NULL))
-            outputs_clock_ping(&f->clocks[n->id].clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns());
+            outputs_clock_ping(&f->clocks[n->id].clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns(),
+                               a.boot);
         ask_clock(n);
     }
     return 1;
@@ -83,35 +84,18 @@ static void ask_clock(struct ask_all_node *n) {
 
 static void write_trace(const struct ask_all *g, const struct fetch_cmd *f, int n_nodes,
                         const char *file) {
-    char text[OUTPUTS_PROFILE_TEXT];
-    struct pd_err err = {0};
-    struct outputs_clock *clocks = pd_calloc((size_t)n_nodes, sizeof *clocks);
-    const char **hosts = pd_calloc((size_t)n_nodes, sizeof *hosts);
-    struct outputs_profile p = {.dir = f->out.dir,
-                                .file = file,
-                                .job = f->job->id,
-                                .clocks = clocks,
-                                .hosts = hosts,
-                                .n_nodes = n_nodes};
-    for (size_t i = 0; i < g->c->hosts.n && clocks && hosts; i++) {
-        const int id = f->job->host[i].node;
-        if (id < 0 || id >= n_nodes)
-            continue;
-        clocks[id] = f->clocks[i].clock;
-        hosts[id] = g->nodes[i].host->label;
-    }
-    if (!clocks || !hosts)
-        pd_oom(&err, "the trace");
-    else
-        (void)outputs_profile_merge(&p, &err);
-    outputs_profile_text(&p, &err, text);
-    if (err.code != PD_ENOENT) /* else the folder is one of the user's programs */
-        fprintf(f->json || err.code ? stderr : stdout, "%s%s\n", err.code ? "paddlectl: " : "",
-                text);
-    if (p.n_damaged && !err.code)
-        fprintf(stderr, "paddlectl: " OUTPUTS_PROFILE_LACKS "\n", p.n_damaged, p.damage.msg);
-    free(clocks);
-    free(hosts);
+    char text[OUTPUTS_PROFILE_TEXT], lacks[OUTPUTS_PROFILE_TEXT];
+    struct outputs_profile p = {.dir = f->out.dir, .file = file, .job = f->job->id};
+    (void)outputs_profile_nodes(&p, n_nodes);
+    for (size_t i = 0; i < g->c->hosts.n; i++)
+        outputs_profile_node(&p, f->job->host[i].node, g->nodes[i].host->label,
+                             &f->clocks[i].clock);
+    const int rc = outputs_profile_make(&p, text, lacks);
+    if (rc != PD_ENOENT) /* else the folder is one of the user's programs */
+        fprintf(f->json || rc ? stderr : stdout, "%s%s\n", rc ? "paddlectl: " : "", text);
+    if (*lacks)
+        fprintf(stderr, "paddlectl: %s\n", lacks);
+    outputs_profile_release(&p);
 }
 
 /* Keeps the names of skipped files in n->text; they are printed for all hosts at the end. */

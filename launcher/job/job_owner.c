@@ -136,7 +136,7 @@ void job_pinged(struct job_node *n, const json_t *body) {
     struct ag_ping_answer a;
     if (wire_get(&wire_ag_ping_answer, &a, body, NULL))
         return;
-    outputs_clock_ping(&n->clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns());
+    outputs_clock_ping(&n->clock, a.sent_ns, a.now_ns, (int64_t)pd_mono_ns(), a.boot);
     const enum node_lease before = n->lease;
     n->lease = lease_of(&a);
     note_quiet(j, uv_now(&j->c.loop));

@@ -13,32 +13,17 @@ void job_profile_tick(struct job *j) {
 }
 
 void job_profile_write(struct job *j) {
-    const size_t n = (size_t)j->n_nodes;
-    struct pd_err err = {0};
-    char text[OUTPUTS_PROFILE_TEXT];
-    struct outputs_clock *clocks = pd_calloc(n, sizeof *clocks);
-    const char **hosts = pd_calloc(n, sizeof *hosts);
-    struct outputs_profile p = {.dir = j->out.dir,
-                                .file = j->opts->profile_file,
-                                .job = j->id,
-                                .clocks = clocks,
-                                .hosts = hosts,
-                                .n_nodes = j->n_nodes};
-    for (size_t i = 0; i < n && clocks && hosts; i++) {
-        hosts[i] = j->by_id[i] ? j->by_id[i]->host->label : "?";
+    char text[OUTPUTS_PROFILE_TEXT], lacks[OUTPUTS_PROFILE_TEXT];
+    struct outputs_profile p = {.dir = j->out.dir, .file = j->opts->profile_file, .job = j->id};
+    (void)outputs_profile_nodes(&p, j->n_nodes);
+    for (int i = 0; i < j->n_nodes; i++)
         if (j->by_id[i])
-            clocks[i] = j->by_id[i]->clock;
-    }
-    if (!clocks || !hosts)
-        pd_oom(&err, "the trace");
-    else
-        (void)outputs_profile_merge(&p, &err);
+            outputs_profile_node(&p, i, j->by_id[i]->host->label, &j->by_id[i]->clock);
+    (void)outputs_profile_make(&p, text, lacks);
     /* train.ini, or the paddlectl that began the job, may have asked for the spans. */
-    outputs_profile_text(&p, &err, text);
     if (j->opts->profile || p.n_processes)
         watch_print(j, "%s", text);
-    if (p.n_damaged && !err.code)
-        watch_print(j, OUTPUTS_PROFILE_LACKS, p.n_damaged, p.damage.msg);
-    free(clocks);
-    free(hosts);
+    if (*lacks)
+        watch_print(j, "%s", lacks);
+    outputs_profile_release(&p);
 }

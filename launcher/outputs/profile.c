@@ -16,15 +16,17 @@ static const int64_t TIME_MAX_NS = (int64_t)1 << 60, COUNT_MAX = (int64_t)1 << 5
 enum { DRIFT_NS = 10000 };
 
 void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns,
-                        int64_t received_ns) {
+                        int64_t received_ns, const char *boot) {
     const int64_t trip = received_ns - sent_ns;
     if (sent_ns <= 0 || now_ns <= 0 || now_ns > TIME_MAX_NS || trip < 0 ||
-        (c->known && (trip + 1) / 2 >= c->error_ns + (received_ns - c->at_ns) / DRIFT_NS))
+        (c->known && !strcmp(c->boot, boot) &&
+         (trip + 1) / 2 >= c->error_ns + (received_ns - c->at_ns) / DRIFT_NS))
         return;
     *c = (struct outputs_clock){.known = 1,
                                 .offset_ns = now_ns - (sent_ns + trip / 2),
                                 .error_ns = (trip + 1) / 2,
                                 .at_ns = received_ns};
+    pd_fmt(c->boot, sizeof c->boot, "%.63s", boot);
 }
 
 /* --- the parts --- */
@@ -221,6 +223,26 @@ static int has_clock(const struct outputs_profile *to, const struct part *p) {
     return p->node < to->n_nodes && to->clocks[p->node].known;
 }
 
+static int is_boot(const char *boot) { return *boot && strcmp(boot, "?") != 0; }
+
+/* The clock of the node is not the one of the spans. Parts of older versions do not name theirs. */
+static int is_of_another_boot(const struct outputs_profile *to, const struct part *p) {
+    const char *boot = pd_json_text(p->head, "boot");
+    return has_clock(to, p) && is_boot(boot) && is_boot(to->clocks[p->node].boot) &&
+           strcmp(boot, to->clocks[p->node].boot) != 0;
+}
+
+static int can_be_placed(const struct outputs_profile *to, const struct part *p) {
+    return has_clock(to, p) && !is_of_another_boot(to, p);
+}
+
+static void leave_out(struct outputs_profile *to, const struct part *p) {
+    if (!is_of_another_boot(to, p))
+        to->n_left_out++;
+    else if (!to->n_rebooted++)
+        to->rebooted_on = to->hosts[p->node];
+}
+
 static json_t *clocks_json(const struct outputs_profile *to) {
     json_t *nodes = json_array();
     for (int64_t i = 0; i < to->n_nodes; i++)
@@ -237,8 +259,8 @@ static int put_trace(struct trace *t, struct parts *all, struct pd_err *err) {
     int rc = 0;
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", t->f);
     for (size_t i = 0; i < all->n && !rc; i++) {
-        if (!has_clock(t->to, &all->v[i])) {
-            t->to->n_left_out++;
+        if (!can_be_placed(t->to, &all->v[i])) {
+            leave_out(t->to, &all->v[i]);
             continue;
         }
         busy += count_of(all->v[i].head, "busy");
@@ -246,10 +268,11 @@ static int put_trace(struct trace *t, struct parts *all, struct pd_err *err) {
     }
     fputs("\n],\n\"otherData\":", t->f);
     t->comma = "";
-    put_event(t, json_pack("{s:s, s:o, s:I, s:I, s:I, s:I}", "job", t->to->job, "clocks",
+    put_event(t, json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I}", "job", t->to->job, "clocks",
                            clocks_json(t->to), "dropped_spans", (json_int_t)t->to->n_dropped,
                            "threads_without_spans", (json_int_t)busy, "processes_left_out",
-                           (json_int_t)t->to->n_left_out, "damaged_files",
+                           (json_int_t)t->to->n_left_out, "processes_of_rebooted_hosts",
+                           (json_int_t)t->to->n_rebooted, "damaged_files",
                            (json_int_t)t->to->n_damaged));
     fputs("}\n", t->f);
     if (!rc && !t->to->n_spans && t->to->n_damaged)
@@ -260,7 +283,7 @@ static int put_trace(struct trace *t, struct parts *all, struct pd_err *err) {
 static int64_t first_ns(const struct outputs_profile *to, const struct parts *all) {
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < all->n; i++)
-        if (has_clock(to, &all->v[i]) && all->v[i].begin_ns) {
+        if (can_be_placed(to, &all->v[i]) && all->v[i].begin_ns) {
             const int64_t at = all->v[i].begin_ns - to->clocks[all->v[i].node].offset_ns;
             first = at < first ? at : first;
         }
@@ -328,7 +351,7 @@ int outputs_profile_check(const char *file, struct pd_err *err) {
 int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err) {
     char folder[PATH_MAX], path[PATH_MAX];
     struct parts all = {0};
-    p->n_processes = p->n_left_out = p->n_damaged = 0;
+    p->n_processes = p->n_left_out = p->n_damaged = p->n_rebooted = 0;
     p->n_spans = p->n_dropped = 0;
     p->damage = (struct pd_err){0};
     int rc = parts_folder(p->dir, folder)
@@ -346,7 +369,7 @@ int outputs_profile_merge(struct outputs_profile *p, struct pd_err *err) {
 
 void outputs_profile_text(const struct outputs_profile *p, const struct pd_err *err,
                           char out[OUTPUTS_PROFILE_TEXT]) {
-    char left[80] = "", dropped[80] = "", path[PATH_MAX] = "";
+    char left[80] = "", rebooted[400] = "", dropped[80] = "", path[PATH_MAX] = "";
     if (err->code) {
         pd_fmt(out, OUTPUTS_PROFILE_TEXT, "warning: no trace of the job: %s", err->msg);
         return;
@@ -355,10 +378,51 @@ void outputs_profile_text(const struct outputs_profile *p, const struct pd_err *
     if (p->n_left_out)
         pd_fmt(left, sizeof left, "; %zu more have no known clock and stay in profile/",
                p->n_left_out);
+    if (p->n_rebooted)
+        pd_fmt(rebooted, sizeof rebooted,
+               "; %zu more are of hosts that were rebooted since (%.255s): no clock places their "
+               "spans, which stay in profile/",
+               p->n_rebooted, p->rebooted_on);
     if (p->n_dropped)
         pd_fmt(dropped, sizeof dropped, "; %llu earlier ones were dropped",
                (unsigned long long)p->n_dropped);
     pd_fmt(out, OUTPUTS_PROFILE_TEXT,
-           "trace: %s, %llu spans of %zu processes%s%s; ui.perfetto.dev shows it", path,
-           (unsigned long long)p->n_spans, p->n_processes, dropped, left);
+           "trace: %s, %llu spans of %zu processes%s%s%s; ui.perfetto.dev shows it", path,
+           (unsigned long long)p->n_spans, p->n_processes, dropped, left, rebooted);
+}
+
+/* --- all of it --- */
+
+int outputs_profile_nodes(struct outputs_profile *p, int64_t n_nodes) {
+    p->clocks = pd_calloc((size_t)n_nodes, sizeof *p->clocks);
+    p->hosts = pd_calloc((size_t)n_nodes, sizeof *p->hosts);
+    p->n_nodes = p->clocks && p->hosts ? n_nodes : 0;
+    for (int64_t i = 0; i < p->n_nodes; i++)
+        p->hosts[i] = "?";
+    return p->n_nodes == n_nodes ? 0 : PD_ENOMEM;
+}
+
+void outputs_profile_node(struct outputs_profile *p, int64_t node, const char *host,
+                          const struct outputs_clock *clock) {
+    if (node < 0 || node >= p->n_nodes)
+        return;
+    p->hosts[node] = host;
+    p->clocks[node] = *clock;
+}
+
+int outputs_profile_make(struct outputs_profile *p, char text[OUTPUTS_PROFILE_TEXT],
+                         char lacks[OUTPUTS_PROFILE_TEXT]) {
+    struct pd_err err = {0};
+    const int rc = p->n_nodes ? outputs_profile_merge(p, &err) : pd_oom(&err, "the trace");
+    outputs_profile_text(p, &err, text);
+    *lacks = 0;
+    if (p->n_damaged && !rc)
+        pd_fmt(lacks, OUTPUTS_PROFILE_TEXT, "warning: the trace lacks spans of %zu processes: %s",
+               p->n_damaged, p->damage.msg);
+    return rc;
+}
+
+void outputs_profile_release(struct outputs_profile *p) {
+    free(p->clocks);
+    free(p->hosts);
 }

@@ -104,7 +104,7 @@ int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_o
                    struct pd_err *err) {
     const unsigned busy = atomic_load(&s->n_without);
     uint64_t begin = UINT64_MAX;
-    char new[PATH_MAX];
+    char new[PATH_MAX], boot[PD_BOOT_ID];
     if (pd_fmt(new, sizeof new, "%s.new", path))
         return pd_fail(err, PD_EIO, "%s: the path is too long", path);
     atomic_store(&s->closed, 1);
@@ -112,6 +112,7 @@ int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_o
         const uint64_t first = first_ns(r);
         begin = first < begin ? first : begin;
     }
+    pd_boot_id(boot);
     const int fd = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
     if (!f) {
@@ -121,8 +122,8 @@ int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_o
     }
     fprintf(f,
             "{\"version\":%d,\"role\":\"%s\",\"rank\":%" PRId64 ",\"node\":%" PRId64
-            ",\"begin_ns\":%" PRIu64 ",\"busy\":%u}\n",
-            VERSION, of->role, of->rank, of->node, begin == UINT64_MAX ? 0 : begin, busy);
+            ",\"begin_ns\":%" PRIu64 ",\"busy\":%u,\"boot\":\"%s\"}\n",
+            VERSION, of->role, of->rank, of->node, begin == UINT64_MAX ? 0 : begin, busy, boot);
     for (struct pd_span_ring *r = atomic_load(&s->first); r; r = r->next)
         write_ring(f, r);
     const int failed = ferror(f);

@@ -34,11 +34,11 @@ struct pd_spans_of {
 /* Writes the spans, also of threads that have not ended; from then on nothing is recorded. The
  * clock is CLOCK_MONOTONIC, in ns:
  *
- *     {"version":1,"role":"trainer","rank":0,"node":1,"begin_ns":...,"busy":0}
+ *     {"version":1,"role":"trainer","rank":0,"node":1,"begin_ns":...,"busy":0,"boot":ID}
  *     {"thread":"ps_dense0","kept":2,"dropped":0}      ["PS_PUSH",BEGIN,DURATION] each on a line
  *
- * begin_ns: the earliest beginning; busy: threads that had no memory. The file appears when it is
- * complete. */
+ * begin_ns: the earliest beginning; busy: threads that had no memory; boot: of pd_boot_id, since
+ * the clock begins anew with each boot. The file appears when it is complete. */
 int pd_spans_write(struct pd_spans *s, const char *path, const struct pd_spans_of *of,
                    struct pd_err *err);
 

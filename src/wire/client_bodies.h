@@ -50,14 +50,15 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, BOOL, claim, 0, 1, 0)              \
     X(body, INT, sent_ns, 0, INT64_MAX, 0)     \
     X(body, TEXT, holder, 0, WIRE_MAX_NAME, 0)
-#define WIRE_AG_PING_ANSWER(X, body)         \
-    X(body, BOOL, owned, 0, 1, 0)            \
-    X(body, BOOL, owner, 0, 1, 0)            \
-    X(body, INT, silent_ms, 0, INT64_MAX, 0) \
-    X(body, INT, lease_ms, 0, INT64_MAX, 0)  \
-    X(body, INT, sent_ns, 0, INT64_MAX, 0)   \
-    X(body, INT, now_ns, 0, INT64_MAX, 0)    \
-    X(body, TEXT, holder, 0, WIRE_MAX_NAME, 0)
+#define WIRE_AG_PING_ANSWER(X, body)           \
+    X(body, BOOL, owned, 0, 1, 0)              \
+    X(body, BOOL, owner, 0, 1, 0)              \
+    X(body, INT, silent_ms, 0, INT64_MAX, 0)   \
+    X(body, INT, lease_ms, 0, INT64_MAX, 0)    \
+    X(body, INT, sent_ns, 0, INT64_MAX, 0)     \
+    X(body, INT, now_ns, 0, INT64_MAX, 0)      \
+    X(body, TEXT, holder, 0, WIRE_MAX_NAME, 0) \
+    X(body, TEXT, boot, 0, 63, 0)
 #define WIRE_AG_JOIN(X, body) X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)
 #define WIRE_AG_BYE(X, body) X(body, BOOL, abandon, 0, 1, 0) X(body, BOOL, detach, 0, 1, 0)
 

@@ -32,18 +32,18 @@ static void check_trace(const char *path, const struct outputs_profile *p) {
             n++;
         }
     fuzz_check(n == p->n_spans);
-    fuzz_check(p->n_processes + p->n_left_out <= 2);
+    fuzz_check(p->n_processes + p->n_left_out + p->n_rebooted <= 2);
     json_decref(o);
 }
 
 FUZZ(in) {
-    static const char *const hosts[] = {"here", "there"};
+    const char *hosts[] = {"here", "there"};
     struct outputs_clock clocks[2] = {{0}, {0}};
     char dir[PATH_MAX], path[PATH_MAX], text[OUTPUTS_PROFILE_TEXT];
     struct pd_err err = {0};
     for (int i = 0; i < 2; i++) { /* pings of any nodes */
         const int64_t ahead = (int64_t)fuzz_u32(in) << 28;
-        outputs_clock_ping(&clocks[i], 1000, ahead, 3000);
+        outputs_clock_ping(&clocks[i], 1000, ahead, 3000, "b");
     }
     fuzz_check(!pd_fmt(dir, sizeof dir, "%s/J", fuzz_folder()));
     fuzz_check(!pd_fmt(path, sizeof path, "%s/J/profile", fuzz_folder()));
@@ -57,7 +57,8 @@ FUZZ(in) {
         .dir = dir, .job = "J", .clocks = clocks, .hosts = hosts, .n_nodes = 2};
     const int rc = fuzz_rc(outputs_profile_merge(&p, &err), &err);
     outputs_profile_text(&p, &err, text);
-    fuzz_check(*text && (rc || p.n_left_out || p.n_damaged || !outputs_profile_has_parts(dir)));
+    fuzz_check(*text && (rc || p.n_left_out || p.n_rebooted || p.n_damaged ||
+                         !outputs_profile_has_parts(dir)));
     fuzz_check(!pd_fmt(path, sizeof path, "%s/J/profile.json.new", fuzz_folder()));
     fuzz_check(access(path, F_OK));
     path[strlen(path) - strlen(".new")] = 0;

@@ -36,6 +36,7 @@ struct clients {
     char owner[WIRE_MAX_OWNER + 1]; /* "": the job has no owner */
     char holder[WIRE_MAX_NAME + 1]; /* where the owner runs; "": unknown */
     char over[600];                 /* "": the job is not over */
+    char boot[PD_BOOT_ID];          /* of this machine's kernel */
     int closing;                    /* the agent ends: requests that still come are dropped */
 };
 
@@ -49,6 +50,7 @@ int clients_new(struct clients **out, struct agent_core *core, const struct clie
     if (!all)
         return pd_oom(err, "a client");
     *all = (struct clients){.core = core, .ev = *ev, .arg = arg, .heard_ns = pd_mono_ns()};
+    pd_boot_id(all->boot);
     return 0;
 }
 
@@ -296,7 +298,8 @@ json_t *client_lease(struct client *c, int64_t sent_ns) {
                                              .lease_ms = all->lease_ms,
                                              .sent_ns = sent_ns,
                                              .holder = all->holder,
-                                             .now_ns = (int64_t)pd_mono_ns()});
+                                             .now_ns = (int64_t)pd_mono_ns(),
+                                             .boot = all->boot});
 }
 
 int client_is_spare(const struct client *c) {

@@ -36,14 +36,6 @@ json_t *facts_node(const char *root) {
                      usable_cores(), "mem_bytes", mem, "disk_free", free_bytes);
 }
 
-void facts_boot_id(char out[64]) {
-    struct pd_buf b = {0};
-    pd_fmt(out, 64, "%s", "?");
-    if (!pd_read_file("/proc/sys/kernel/random/boot_id", 64, &b, NULL) && b.len)
-        snprintf(out, 64, "%.*s", (int)strcspn((char *)b.data, "\n"), (char *)b.data);
-    pd_buf_release(&b);
-}
-
 void facts_host(char out[HOST_NAME_MAX + 1]) {
     struct utsname u;
     snprintf(out, HOST_NAME_MAX + 1, "%s", uname(&u) ? "" : u.nodename);
@@ -53,7 +45,7 @@ void facts_machine(char out[96]) {
     char boot[64];
     struct pd_cpuset may = {{0}};
     uint64_t hash = 0;
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     (void)pd_cpuset_mine(&may);
     for (int i = 0; i < PD_CPU_WORDS; i++)
         hash = pd_mix64(hash ^ may.w[i]) + 1;
@@ -62,7 +54,7 @@ void facts_machine(char out[96]) {
 
 void facts_net_id(char out[96]) {
     char boot[64], ns[40] = "?";
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     ssize_t n = readlink("/proc/self/ns/net", ns, sizeof ns - 1);
     if (n > 0)
         ns[n] = 0;

@@ -26,8 +26,6 @@ enum facts_v6 { FACTS_V6_LASTING, FACTS_V6_FLEETING, FACTS_V6_UNUSABLE };
 enum facts_v6 facts_v6_of(const char *table, const uint8_t addr[16]);
 
 void facts_host(char out[HOST_NAME_MAX + 1]); /* this machine's node name */
-/* The running kernel's boot id; "?" if it can't be read. */
-void facts_boot_id(char out[64]);
 
 /* Equal on two nodes exactly if they share a network stack, so that 127.x is the same on both. */
 void facts_net_id(char out[96]);

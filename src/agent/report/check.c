@@ -220,7 +220,7 @@ static int on_check(struct client *c, const struct wire_frame *f, const json_t *
     libc_name(libc);
     facts_net_id(net);
     facts_machine(machine);
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     gethostname(host, sizeof host - 1);
     getrlimit(RLIMIT_NOFILE, &files);
     o = facts_node(root);

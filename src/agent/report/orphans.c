@@ -28,7 +28,7 @@ int orphans_may_run(const struct node_paths *p) {
         return 0;
     json_t *s = status_read(p);
     facts_host(host);
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     int elsewhere = *msg_str(s, "host") && strcmp(msg_str(s, "host"), host);
     int lives = !strcmp(msg_str(s, "boot"), boot) &&
                 status_agent_lives(p, (uint64_t)msg_int(s, "since", 0, INT64_MAX, 0));
@@ -69,7 +69,7 @@ void orphans_reap(const char *root) {
     char boot[64];
     DIR *d = opendir(root);
     struct dirent *e;
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     for (int i = 0; d && i < JOBS_MAX && (e = readdir(d)); i++) {
         struct node_paths p;
         if (*e->d_name != '.' && !node_paths_init(&p, root, e->d_name, NULL))

@@ -67,7 +67,7 @@ static json_t *user_name(const struct node_paths *p) {
 
 json_t *status_state(const struct agent_core *core, const struct status_job *j) {
     char boot[64], host[HOST_NAME_MAX + 1];
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     facts_host(host);
     return json_pack(
         "{s:s, s:s, s:i, s:i, s:i, s:b, s:o, s:I, s:I, s:i, s:o, s:s, s:I, s:o, s:o, s:I, s:I}",
@@ -177,7 +177,7 @@ static json_t *last_progress(const struct node_paths *p) {
  */
 static uint64_t began_here(const json_t *state) {
     char boot[64];
-    facts_boot_id(boot);
+    pd_boot_id(boot);
     return strcmp(msg_str(state, "boot"), boot)
                ? 0
                : (uint64_t)msg_int(state, "since", 0, INT64_MAX, 0);

@@ -122,6 +122,25 @@ stopped_trace "output/$id" "$four"
 expect 0 "$ctl" fetch --conf=conf.ini --log --to=elsewhere --profile-file=again.json "$id"
 has "trace: again.json, "
 [ -s again.json ] && [ ! -e elsewhere/profile ] || die "no second trace: $(ls elsewhere)"
+# A host that was rebooted since has another monotonic clock: its spans are left out, and named. Here the
+# spans claim to be of a boot before this one; those of node 0 stay.
+for f in "$TMP/node1/$id"/output/profile/*; do
+    grep -q "\"boot\":\"$(cat /proc/sys/kernel/random/boot_id)\"" "$f" || die "no boot id: $(head -1 "$f")"
+    sed -i '1s/"boot":"[^"]*"/"boot":"0b8d7f1e-before"/' "$f"
+done
+expect 0 "$ctl" fetch --conf=conf.ini --to=rebooted "$id"
+has "2 more are of hosts that were rebooted since (local.1): no clock places their spans, which stay in profile/"
+stopped_trace_of() { /usr/bin/python3 - "$1" <<'END' || die "$1: see above"
+import json, sys
+t = json.load(open(sys.argv[1]))
+names = sorted(e["args"]["name"] for e in t["traceEvents"] if e["name"] == "process_name")
+assert [n.split(" on ")[0] for n in names] == ["pserver 0", "trainer 0"], names
+assert t["otherData"]["processes_of_rebooted_hosts"] == 2 and not t["otherData"]["processes_left_out"], t["otherData"]
+assert all(e["ts"] < 600e6 for e in t["traceEvents"] if e["ph"] == "X")
+END
+}
+stopped_trace_of rebooted/profile.json
+[ "$(ls rebooted/profile | wc -l)" = 2 ] || die "the parts of node 1 are gone: $(ls rebooted/profile)"
 
 # --- over ssh
 if [ -x /usr/sbin/sshd ]; then

@@ -77,7 +77,7 @@ static void a_full_ring_drops_the_oldest(void **state) {
     text_of(j.s, &b);
     assert_null(strstr((char *)b.data, "later"));
     assert_non_null(
-        strstr((char *)b.data, "\"rank\":3,\"node\":7,\"begin_ns\":1005,\"busy\":0}\n"));
+        strstr((char *)b.data, "\"rank\":3,\"node\":7,\"begin_ns\":1005,\"busy\":0,\"boot\":\""));
     assert_non_null(
         strstr((char *)b.data, "{\"thread\":\"main\",\"kept\":1,\"dropped\":0}\n[\"whole\","));
     char want[100];
@@ -117,7 +117,7 @@ static void no_memory_for_a_ring(void **state) {
     record(&j);
     pd_fault_arm(NULL);
     text_of(j.s, &b);
-    assert_non_null(strstr((char *)b.data, "\"begin_ns\":0,\"busy\":1}\n"));
+    assert_non_null(strstr((char *)b.data, "\"begin_ns\":0,\"busy\":1,\"boot\":\""));
     assert_int_equal(count((char *)b.data, "\n"), 1);
     pd_buf_release(&b);
     pd_spans_free(j.s);

@@ -30,7 +30,7 @@ static void a_ping_gives_the_offset(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct row *r = &rows[i];
         struct outputs_clock c = {0};
-        outputs_clock_ping(&c, r->sent, r->now, r->received);
+        outputs_clock_ping(&c, r->sent, r->now, r->received, "");
         if (c.known != r->known || c.offset_ns != r->offset || c.error_ns != r->error)
             fail_msg("%s: known %d, offset %lld, error %lld", r->name, c.known,
                      (long long)c.offset_ns, (long long)c.error_ns);
@@ -40,15 +40,15 @@ static void a_ping_gives_the_offset(void **state) {
 static void the_fastest_ping_counts(void **state) {
     struct outputs_clock c = {0};
     (void)state;
-    outputs_clock_ping(&c, 1000, 5000, 2000);
-    outputs_clock_ping(&c, 3000, 7900, 4100); /* slower */
+    outputs_clock_ping(&c, 1000, 5000, 2000, "");
+    outputs_clock_ping(&c, 3000, 7900, 4100, ""); /* slower */
     assert_int_equal(c.error_ns, 500);
-    outputs_clock_ping(&c, 5000, 8560, 5100);
+    outputs_clock_ping(&c, 5000, 8560, 5100, "");
     assert_int_equal(c.error_ns, 50);
     assert_int_equal(c.offset_ns, 3510);
     /* An hour later a slower ping is better: the clocks may have drifted apart by 0.36 s. */
     const int64_t hour = 3600000000000;
-    outputs_clock_ping(&c, hour, hour + 10000000, hour + 1000000);
+    outputs_clock_ping(&c, hour, hour + 10000000, hour + 1000000, "");
     assert_int_equal(c.error_ns, 500000);
     assert_int_equal(c.offset_ns, 9500000);
 }
@@ -70,7 +70,7 @@ static void the_error_is_within_its_bound(void **state) {
             const int64_t back = 1000 + (int64_t)(pd_mix64(++at) % 1000000000) / (1 + i % 5 * 1000);
             const int64_t answered = now + there;
             outputs_clock_ping(&c, now, answered + offset + (answered - begin) / 1000000 * ppm,
-                               received = answered + back);
+                               received = answered + back, "");
             true_offset = offset + (received - begin) / 1000000 * ppm;
             assert_true(c.known);
             assert_true(c.error_ns <= (there + back + 1) / 2);
@@ -98,7 +98,7 @@ static void write_part(const struct fixture *f, const char *name, const char *te
     assert_int_equal(pd_write_file_quick(path, text, strlen(text), 0600, &err), 0);
 }
 
-static struct outputs_profile profile_of(const struct fixture *f) {
+static struct outputs_profile profile_of(struct fixture *f) {
     return (struct outputs_profile){
         .dir = f->dir, .job = "JOB1", .clocks = f->clocks, .hosts = f->hosts, .n_nodes = 2};
 }
@@ -145,7 +145,7 @@ static void parts_of_two_nodes_on_one_clock(void **state) {
         double ts, dur;
     } want[] = {
         {"PS_PUSH", 0, 1.5}, {"apply", 0.001, 0.007}, {"step", 1, 2.5}, {"product", 1.1, 0.02}};
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     struct outputs_profile p = profile_of(f);
     struct pd_err err = {0};
     char path[200];
@@ -196,6 +196,55 @@ static void a_node_without_a_clock_is_left_out(void **state) {
     json_decref(o);
 }
 
+/* The monotonic clock begins anew with each boot: spans of the boot before cannot be placed. */
+static void a_node_that_was_rebooted_is_left_out_and_named(void **state) {
+    static const struct {
+        const char *name, *of_part, *of_clock;
+        size_t n_rebooted;
+    } rows[] = {
+        {"rebooted", "aa-1", "bb-2", 1},       {"not rebooted", "aa-1", "aa-1", 0},
+        {"an agent of before", "aa-1", "", 0}, {"a part of before", "", "bb-2", 0},
+        {"unreadable", "?", "bb-2", 0},        {"unreadable later", "aa-1", "?", 0},
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char part[400], text[OUTPUTS_PROFILE_TEXT];
+        struct outputs_profile p = profile_of(f);
+        struct pd_err err = {0};
+        pd_fmt(part, sizeof part,
+               "{\"version\":1,\"role\":\"trainer\",\"rank\":1,\"node\":1,\"begin_ns\":2000000000,"
+               "\"busy\":0,\"boot\":\"%s\"}\n{\"thread\":\"t\",\"kept\":1,\"dropped\":0}\n"
+               "[\"step\",2000000000,2500]\n",
+               rows[i].of_part);
+        pd_fmt(f->clocks[1].boot, sizeof f->clocks[1].boot, "%s", rows[i].of_clock);
+        write_part(f, "pserver-0.jsonl", server);
+        write_part(f, "trainer-1.jsonl", part);
+        assert_int_equal(outputs_profile_merge(&p, &err), 0);
+        outputs_profile_text(&p, &err, text);
+        json_t *o = read_trace(f), *other = json_object_get(o, "otherData");
+        if (p.n_rebooted != rows[i].n_rebooted || p.n_processes != 2 - rows[i].n_rebooted ||
+            p.n_left_out)
+            fail_msg("%s: %s", rows[i].name, text);
+        assert_int_equal(json_integer_value(json_object_get(other, "processes_of_rebooted_hosts")),
+                         rows[i].n_rebooted);
+        if ((strstr(text, "1 more are of hosts that were rebooted since (there)") != NULL) !=
+            (rows[i].n_rebooted > 0))
+            fail_msg("%s: %s", rows[i].name, text);
+        json_decref(o);
+        assert_int_equal(pd_fmt(part, sizeof part, "%s/profile", f->dir), 0);
+        assert_int_equal(access(part, F_OK), rows[i].n_rebooted ? 0 : -1);
+    }
+}
+
+static void the_clock_of_the_newest_boot_counts(void **state) {
+    struct outputs_clock c = {0};
+    (void)state;
+    outputs_clock_ping(&c, 1000, 5000, 2000, "aa-1");
+    outputs_clock_ping(&c, 3000, 400, 9000, "bb-2"); /* slower, but of another clock */
+    assert_string_equal(c.boot, "bb-2");
+    assert_int_equal(c.offset_ns, 400 - 6000);
+}
+
 static void a_damaged_part_is_an_error(void **state) {
     static const char head[] =
         "{\"version\":1,\"role\":\"pserver\",\"rank\":0,\"node\":0,\"begin_ns\":5000,\"busy\":0}\n";
@@ -218,7 +267,7 @@ static void a_damaged_part_is_an_error(void **state) {
         {head, thread, "words\n"},
         {head, thread, "\n"},
     };
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct outputs_profile p = profile_of(f);
         struct pd_err err = {0};
@@ -238,7 +287,7 @@ static void a_damaged_part_is_an_error(void **state) {
 }
 
 static void a_process_that_was_killed_while_it_wrote(void **state) {
-    const struct fixture *f = *state;
+    struct fixture *f = *state;
     struct outputs_profile p = profile_of(f);
     struct pd_err err = {0};
     char text[sizeof server + 40], path[200];
@@ -278,6 +327,9 @@ int main(void) {
         cmocka_unit_test(the_error_is_within_its_bound),
         cmocka_unit_test_setup_teardown(parts_of_two_nodes_on_one_clock, setup, teardown),
         cmocka_unit_test_setup_teardown(a_node_without_a_clock_is_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_node_that_was_rebooted_is_left_out_and_named, setup,
+                                        teardown),
+        cmocka_unit_test(the_clock_of_the_newest_boot_counts),
         cmocka_unit_test_setup_teardown(a_damaged_part_is_an_error, setup, teardown),
         cmocka_unit_test_setup_teardown(a_process_that_was_killed_while_it_wrote, setup, teardown),
         cmocka_unit_test_setup_teardown(without_parts, setup, teardown),
