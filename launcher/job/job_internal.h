@@ -190,6 +190,11 @@ struct job {
     struct pd_buf train_ini;           /* of the workspace, with --set; "": not known here */
     struct record *record;             /* NULL: this paddlectl writes none */
     struct tensorboard *tensorboard;   /* event files of the record, or NULL */
+    struct event_work {                /* a disk that is slow does not stop the loop */
+        uv_work_t work;
+        struct pd_err err;
+        int is_busy; /* a thread has `tensorboard` */
+    } event_work;
     struct job_flags flags;
     struct ask_all *search;         /* attach: the connections that found the job */
     int announced;                  /* watch_announce has printed the job's id */

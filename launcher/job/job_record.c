@@ -169,15 +169,31 @@ static void begin_events(struct job *j, const char *dir) {
         watch_print(j, NO_EVENTS, err.msg, j->flags.tensorboard, j->id);
 }
 
-void job_record_tick(struct job *j) {
-    struct pd_err err = {0};
-    if (!j->tensorboard || !tensorboard_update(j->tensorboard, &err))
+static void update_events(uv_work_t *w) {
+    struct job *j = w->data;
+    (void)tensorboard_update(j->tensorboard, &j->event_work.err);
+}
+
+static void on_updated(uv_work_t *w, int status) {
+    struct job *j = w->data;
+    (void)status;
+    j->event_work.is_busy = 0;
+    if (!j->event_work.err.code)
         return;
-    watch_print(j, NO_EVENTS, err.msg, j->flags.tensorboard, j->id);
+    watch_print(j, NO_EVENTS, j->event_work.err.msg, j->flags.tensorboard, j->id);
     end_events(j);
 }
 
-/* The view is closed. */
+/* The next update waits for the end of this one. */
+void job_record_tick(struct job *j) {
+    if (!j->tensorboard || j->event_work.is_busy)
+        return;
+    j->event_work.work.data = j;
+    j->event_work.is_busy =
+        !uv_queue_work(&j->c.loop, &j->event_work.work, update_events, on_updated);
+}
+
+/* The view is closed, and the loop has ended, with it the last update. */
 static void last_events(struct job *j, const char *state) {
     struct pd_err err = {0};
     if (!j->tensorboard)
