@@ -29,6 +29,16 @@ int charts_read(struct charts *c, int *more, struct pd_err *err) {
     return rc;
 }
 
+static void warn(void *arg, const char *text) {
+    const struct chart_run *r = arg;
+    fprintf(stderr, "paddlectl: %s: %s\n", r->label, text);
+}
+
+void charts_warn(const struct charts *c) {
+    for (size_t i = 0; i < c->n; i++)
+        curves_damage(c->v[i].curves, warn, (void *)(uintptr_t)&c->v[i]);
+}
+
 int charts_has_values(struct charts *c, size_t metric) {
     size_t n;
     for (size_t i = 0; i < c->n; i++)

@@ -24,6 +24,8 @@ int charts_add(struct charts *c, const char *dir, const char *label, struct pd_e
 void charts_release(struct charts *c);
 /* As curves_read, for all runs. */
 int charts_read(struct charts *c, int *more, struct pd_err *err);
+/* Says on standard error what is wrong with the records. */
+void charts_warn(const struct charts *c);
 int charts_has_values(struct charts *c, size_t metric);
 /* Appends the pictures, in the width of stdout's terminal or COLUMNS. lines: as many pictures as
  * fit into so many, at least one; 0: no limit. */

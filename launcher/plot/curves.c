@@ -160,6 +160,10 @@ int curves_read(struct curves *c, int *more, struct pd_err *err) {
                                    : 0;
 }
 
+void curves_damage(const struct curves *c, void (*say)(void *arg, const char *text), void *arg) {
+    record_damage(c->dir, &c->place, say, arg);
+}
+
 /* --- points --- */
 
 static const struct points *best_kind(const struct curves *c, size_t i) {

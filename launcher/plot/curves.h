@@ -17,6 +17,8 @@ void curves_free(struct curves *c);
 /* Takes what has been added to metrics.jsonl since the last call. *more: 1 if there was something.
  * No such file is no error. */
 int curves_read(struct curves *c, int *more, struct pd_err *err);
+/* As record_damage, for what has been read. */
+void curves_damage(const struct curves *c, void (*say)(void *arg, const char *text), void *arg);
 /* 1: all points have a position in passes. */
 int curves_have_passes(const struct curves *c);
 /* The points of metrics[i] in the order of time: x in passes, or in seconds since the first event.

@@ -42,15 +42,20 @@ int record_settings(json_t *into, const char *dir, const json_t *run, struct pd_
 /* Calls `on_event` for each event of metrics.jsonl that can be read. */
 int record_read_metrics(const char *dir, void (*on_event)(void *arg, json_t *event), void *arg,
                         struct pd_err *err);
-/* A place in metrics.jsonl; zeros: its beginning. */
+/* A place in metrics.jsonl, and what the lines before it were; zeros: its beginning. */
 struct record_place {
     uint64_t at, inode;
+    uint64_t n_lines, n_bad; /* complete lines; those of them that cannot be read */
+    int64_t version;         /* that the file names; 0: none yet */
 };
 /* 1, and *p is the beginning: metrics.jsonl is no longer the file that was read until *p. */
 int record_changed(const char *dir, struct record_place *p);
 /* As record_read_metrics, from *p on, which becomes the end of the last complete line. */
 int record_read_more(const char *dir, struct record_place *p,
                      void (*on_event)(void *arg, json_t *event), void *arg, struct pd_err *err);
+/* Calls `say` for each thing that is wrong with metrics.jsonl, which was read until *p. */
+void record_damage(const char *dir, const struct record_place *p,
+                   void (*say)(void *arg, const char *text), void *arg);
 int record_is_written(const char *dir); /* 1: a process writes this record now */
 
 /* The progress of each node in the record, and what its pserver serves. */

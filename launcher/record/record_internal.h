@@ -27,6 +27,6 @@ static inline int record_is_pass(const json_t *event) {
 /* A new object: the event, behind its time, node and host (which may be NULL). NULL: no memory. */
 json_t *record_of_node(json_t *event, int node, const char *host);
 /* Calls `on_line` for each line that is an object. The others are skipped: a line may be cut off.
- * `at`: NULL, or where to begin; it becomes the end of the last complete line. */
-int record_each_line(const char *path, uint64_t *at, record_line *on_line, void *arg,
+ * `p`: NULL, or where to begin; it becomes the end of the last complete line. */
+int record_each_line(const char *path, struct record_place *p, record_line *on_line, void *arg,
                      struct pd_err *err);

@@ -56,7 +56,6 @@ struct report_job {
     json_t *marks; /* events that are no series; `t` in milliseconds since 1970 */
     json_t *graph; /* the network, or NULL */
     json_int_t first_ms;
-    uint64_t n_events;
     size_t n_marks, n_lost, n_restarts; /* events that are no series; hosts; restarts */
     struct record_place place;          /* metrics.jsonl has been read until here */
     struct timespec run_time;           /* of run.json as it has been read */

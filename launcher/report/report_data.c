@@ -7,7 +7,7 @@
 #include "launcher/record/record.h"
 #include "launcher/report/report.h"
 
-enum { RUN_MAX = 4 << 20, MARKS_MAX = 200, TEXT_MAX = 300, PART = 1 << 16 };
+enum { RUN_MAX = 4 << 20, MARKS_MAX = 200, TEXT_MAX = 300 };
 
 __attribute__((format(printf, 2, 3))) static void note(struct report_job *j, const char *fmt, ...) {
     char text[600];
@@ -99,14 +99,7 @@ static void add_mark(struct report_job *j, const json_t *event) {
 static void add_event(void *arg, json_t *event) {
     struct report_job *j = arg;
     const json_int_t t = json_integer_value(json_object_get(event, "t"));
-    const json_t *version = json_object_get(event, "version");
     const char *ev = pd_json_text(event, "ev");
-    j->n_events++;
-    if (version && json_integer_value(version) != RECORD_VERSION)
-        note(j,
-             "metrics.jsonl is of another version of paddlectl (%lld, this one knows %d): what "
-             "this version knows is shown",
-             (long long)json_integer_value(version), RECORD_VERSION);
     if (t > 0 && (!j->first_ms || t < j->first_ms))
         j->first_ms = t;
     if (report_is_series(ev)) {
@@ -121,34 +114,7 @@ static void add_event(void *arg, json_t *event) {
     }
 }
 
-/* Lines of the first n bytes. */
-static uint64_t count_lines(const char *path, uint64_t n) {
-    struct stat st;
-    char *part = pd_malloc(PART);
-    const int fd = part ? pd_open_regular(path, O_RDONLY, 0, &st) : -1;
-    uint64_t lines = 0;
-    for (ssize_t k; fd >= 0 && n && (k = read(fd, part, n < PART ? n : PART)) > 0; n -= (size_t)k)
-        for (const char *p = part; (p = memchr(p, '\n', (size_t)(part + k - p))); p++)
-            lines++;
-    pd_close(fd);
-    free(part);
-    return lines;
-}
-
-/* The paddlectl that writes a record may be in the middle of its last line. */
-static void note_lost_lines(struct report_job *j) {
-    char path[PATH_MAX];
-    struct stat st;
-    if (pd_fmt(path, sizeof path, "%s/metrics.jsonl", j->dir) || stat(path, &st))
-        return;
-    const int cut = (uint64_t)st.st_size > j->place.at && !record_is_written(j->dir);
-    const uint64_t lines = count_lines(path, j->place.at) + (cut ? 1 : 0);
-    if (lines > j->n_events)
-        note(j,
-             "%llu of %llu lines of metrics.jsonl cannot be read: they are damaged, or the "
-             "record is cut off",
-             (unsigned long long)(lines - j->n_events), (unsigned long long)lines);
-}
+static void note_damage(void *arg, const char *text) { note(arg, "%s", text); }
 
 static struct timespec run_time(const struct report_job *j) {
     char path[PATH_MAX];
@@ -173,7 +139,7 @@ int report_job_read(struct report_job *j, const char *dir, struct pd_err *err) {
     if (record_read_more(dir, &j->place, add_event, j, &why))
         note(j, "metrics.jsonl cannot be read: %.400s", why.msg);
     else
-        note_lost_lines(j);
+        record_damage(dir, &j->place, note_damage, j);
     return j->no_memory ? pd_oom(err, "the report") : 0;
 }
 
@@ -181,7 +147,7 @@ int report_job_update(struct report_job *j, int *changed, struct pd_err *err) {
     char dir[PATH_MAX];
     struct pd_err why = {0};
     const struct timespec t = run_time(j);
-    const uint64_t before = j->n_events;
+    const uint64_t before = j->place.n_lines;
     if (record_changed(j->dir, &j->place) || t.tv_sec != j->run_time.tv_sec ||
         t.tv_nsec != j->run_time.tv_nsec) {
         *changed = 1;
@@ -190,7 +156,7 @@ int report_job_update(struct report_job *j, int *changed, struct pd_err *err) {
         return report_job_read(j, dir, err);
     }
     record_read_more(j->dir, &j->place, add_event, j, &why);
-    *changed = j->n_events != before;
+    *changed = j->place.n_lines != before;
     return j->no_memory ? pd_oom(err, "the report") : 0;
 }
 

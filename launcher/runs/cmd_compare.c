@@ -176,6 +176,8 @@ static int print_curves(const struct compare_cmd *p, const char *outputs, struct
     if (!rc)
         rc = charts_read(c, &more, err);
     if (!rc)
+        charts_warn(c);
+    if (!rc)
         rc = charts_draw(c, 0, &b, err);
     if (!rc)
         fwrite(b.data, 1, b.len, stdout);

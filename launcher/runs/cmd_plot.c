@@ -150,6 +150,8 @@ static int follow(struct plot_cmd *p, struct pd_err *err) {
     if (!rc && !live)
         rc = show(p, err);
     if (!rc)
+        charts_warn(&p->charts);
+    if (!rc)
         rc = check(p, err);
     return rc == PD_ECANCELED ? pd_code_exit_status(rc) : rc;
 }
@@ -168,6 +170,8 @@ static int plot(void *arg, struct runs *all, const char *const *want, int n, str
         rc = charts_read(&p->charts, &more, err);
     if (!rc && p->follow)
         return follow(p, err);
+    if (!rc)
+        charts_warn(&p->charts);
     if (!rc)
         rc = check(p, err);
     return rc ? rc : show(p, err);

@@ -274,6 +274,11 @@ static int print_csv(const struct sorted *v, size_t n) {
 
 /* --- event files --- */
 
+static void warn(void *arg, const char *text) {
+    const struct run *r = arg;
+    fprintf(stderr, "paddlectl: %s: %s\n", r->job, text);
+}
+
 static int write_events(const struct runs *all, const struct run *r, const char *root,
                         struct pd_err *err) {
     char dir[PATH_MAX];
@@ -283,6 +288,8 @@ static int write_events(const struct runs *all, const struct run *r, const char 
                  : tensorboard_new(&t, root, dir, err);
     if (!rc)
         rc = tensorboard_update(t, err);
+    if (!rc)
+        tensorboard_damage(t, warn, (void *)(uintptr_t)r);
     tensorboard_free(t);
     return rc;
 }

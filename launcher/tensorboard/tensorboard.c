@@ -230,6 +230,11 @@ int tensorboard_update(struct tensorboard *t, struct pd_err *err) {
     return rc ? rc : tfrecord_cut(&t->file, err);
 }
 
+void tensorboard_damage(const struct tensorboard *t, void (*say)(void *arg, const char *text),
+                        void *arg) {
+    record_damage(t->dir, &t->place, say, arg);
+}
+
 void tensorboard_free(struct tensorboard *t) {
     if (!t)
         return;

@@ -19,4 +19,7 @@ int tensorboard_new(struct tensorboard **out, const char *root, const char *dir,
                     struct pd_err *err);
 /* Writes what the record has now. After an error the file is left as it is. */
 int tensorboard_update(struct tensorboard *t, struct pd_err *err);
+/* As record_damage, for what has been read. */
+void tensorboard_damage(const struct tensorboard *t, void (*say)(void *arg, const char *text),
+                        void *arg);
 void tensorboard_free(struct tensorboard *t);
