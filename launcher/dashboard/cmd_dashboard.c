@@ -7,6 +7,7 @@
 
 struct dashboard_cmd {
     const char *port, *token_file;
+    int no_hosts;
 };
 
 static void make_token(char token[DASHBOARD_TOKEN + 1]) {
@@ -52,6 +53,20 @@ static int read_token(const char *path, char token[DASHBOARD_TOKEN + 1], struct 
                : 0;
 }
 
+/* Without hosts the page has the records only, and says why. */
+static void ask_hosts(const struct dashboard_cmd *p, struct dashboard_jobs *jobs,
+                      const struct pd_options *o) {
+    struct pd_err err = {0};
+    if (p->no_hosts)
+        return;
+    if (!*o->hosts)
+        pd_fail(&err, PD_ECONF, "there is no conf.ini that names hosts");
+    if (err.code || dashboard_hosts_start(&jobs->asks, o, &err)) {
+        pd_fmt(jobs->why_not, sizeof jobs->why_not, "%.290s", err.msg);
+        fprintf(stderr, "paddlectl: the hosts are not asked for jobs: %s\n", err.msg);
+    }
+}
+
 static int serve(void *arg, const struct pd_options *o, const char *word, struct pd_err *err) {
     const struct dashboard_cmd *p = arg;
     struct dashboard_jobs jobs = {0};
@@ -75,6 +90,7 @@ static int serve(void *arg, const struct pd_options *o, const char *word, struct
     sigaddset(&set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set, &before); /* in the server's thread, too */
     uint16_t port = (uint16_t)wanted;
+    ask_hosts(p, &jobs, o);
     rc = dashboard_http_start(&http, &jobs, token, &port, err);
     if (!rc) {
         printf("http://127.0.0.1:%u/%s/\n", port, token);
@@ -84,6 +100,7 @@ static int serve(void *arg, const struct pd_options *o, const char *word, struct
             ;
     }
     dashboard_http_stop(http);
+    dashboard_hosts_stop(jobs.asks);
     dashboard_jobs_release(&jobs);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
@@ -96,21 +113,26 @@ int cmd_dashboard(int argc, char **argv) {
         {"port=PORT", NULL, &p.port, "of 127.0.0.1; default: 0, any free one"},
         {"token-file=FILE", NULL, &p.token_file,
          "keep the token of the address in FILE, so that it stays the same; default: a new one"},
+        {"no-hosts", &p.no_hosts, NULL, "ask no host: show the records only"},
         {0}};
     const struct cmd_line line = {
         .usage = "paddlectl dashboard [options]\n"
                  "Shows runs in a browser while they go on: the page of 'paddlectl report', which "
                  "brings itself up to date. Prints the address, and serves it until Ctrl-C.",
-        .about = "The page has all runs that a paddlectl of this machine follows, and the newest "
-                 "ones. It reads their records, asks no host, and changes nothing.\n\n"
-                 "Only this machine can reach the address, and only somebody who knows its token. "
-                 "From another machine: ssh -L PORT:127.0.0.1:PORT. ADDRESS/metrics has the "
-                 "figures for Prometheus.\n",
+        .about =
+            "The page has all runs that a paddlectl of this machine follows, and the newest "
+            "ones, of their records. A table has the jobs on the hosts of conf.ini, also those "
+            "that another user or folder has started: state, nodes, owner, pass, metrics, "
+            "speed. The hosts are asked as by 'paddlectl ps', while somebody looks at the "
+            "page; their jobs do not notice. It changes nothing.\n\n"
+            "Only this machine can reach the address, and only somebody who knows its token. "
+            "From another machine: ssh -L PORT:127.0.0.1:PORT. ADDRESS/metrics has the "
+            "figures for Prometheus.\n",
         .examples = "paddlectl dashboard\tprints the address of the page\n"
                     "paddlectl dashboard --port=8080 --token-file=token\tan address that stays "
                     "the same\n",
         .extra = extra,
-        .sections = "job.outputs",
+        .sections = "cluster.hosts cluster.root_dir ssh job.outputs",
         .who = PD_LAUNCHER,
         .needs_conf = 1,
         .without_conf = &without_conf,

@@ -7,13 +7,8 @@
 /* Numbers of the page: half of them for the processes of rank 0. With up to 100 trainers the page
  * stays below 300 kB. */
 enum { NUMBERS = 16000, CHIEF_MIN = 8, CHIEF_MAX = 200, OTHERS_MIN = 3, OTHERS_MAX = 100 };
+enum { SHARE = 125 }; /* reading takes 1/125 of a core */
 enum { WAIT_MIN_US = 2000000, WAIT_MAX_US = 60000000 };
-
-static int64_t cpu_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 static void remove_job(struct dashboard_jobs *d, size_t i) {
     report_job_release(&d->v[i]->job);
@@ -33,9 +28,9 @@ static int add_job(struct dashboard_jobs *d, const struct run *run, struct pd_er
     pd_fmt(j->id, sizeof j->id, "%s", run->job);
     d->v[d->n++] = j;
     d->changed = 1;
-    const int64_t before = cpu_us();
+    const int64_t before = pd_thread_cpu_us();
     const int rc = report_job_read(&j->job, dir, err);
-    d->once_us += cpu_us() - before;
+    d->once_us += pd_thread_cpu_us() - before;
     return rc;
 }
 
@@ -121,9 +116,9 @@ static int make_text(struct dashboard_jobs *d, const struct runs *all, struct pd
         json_array_append_new(notes, json_string(text));
     for (size_t i = 0; i < all->n_bad; i++)
         json_array_append_new(notes, json_string(all->bad[i].text));
-    json_t *data =
-        json_pack("{s:s, s:I, s:b, s:o, s:o}", "paddlectl", PD_VERSION, "made_ms",
-                  (json_int_t)(pd_wall_us() / 1000), "live", 1, "jobs", jobs, "notes", notes);
+    json_t *data = json_pack("{s:s, s:I, s:b, s:o, s:o, s:O*}", "paddlectl", PD_VERSION, "made_ms",
+                             (json_int_t)(pd_wall_us() / 1000), "live", 1, "jobs", jobs, "notes",
+                             notes, "hosts", d->hosts);
     char *made = data && !err->code ? report_data_text(data) : NULL;
     json_decref(data);
     if (!made)
@@ -134,19 +129,39 @@ static int make_text(struct dashboard_jobs *d, const struct runs *all, struct pd
     return 0;
 }
 
+/* The page changes only if what it shows of the hosts does. */
+static void take_picture(struct dashboard_jobs *d) {
+    struct hosts_picture *p = dashboard_hosts_take(d->asks);
+    if (!p && d->hosts)
+        return;
+    if (p) {
+        hosts_picture_release(d->picture);
+        d->picture = p;
+    }
+    json_t *hosts = dashboard_hosts_json(d);
+    if (!hosts || json_equal(hosts, d->hosts)) {
+        json_decref(hosts);
+        return;
+    }
+    json_decref(d->hosts);
+    d->hosts = hosts;
+    d->changed = 1;
+}
+
 int dashboard_jobs_update(struct dashboard_jobs *d, struct pd_err *err) {
-    const int64_t now = (int64_t)(pd_mono_ns() / 1000), before = cpu_us();
+    const int64_t now = (int64_t)(pd_mono_ns() / 1000), before = pd_thread_cpu_us();
     struct runs all = {0};
     if (d->text && now < d->made_us + d->next_us)
         return 0;
     d->once_us = 0;
+    take_picture(d);
     int rc = runs_list(&all, d->outputs, err);
     if (!rc)
         rc = read_jobs(d, &all, err);
     if (!rc && (d->changed || !d->text))
         rc = make_text(d, &all, err);
     runs_release(&all);
-    const int64_t wait = (cpu_us() - before - d->once_us) * 100;
+    const int64_t wait = (pd_thread_cpu_us() - before - d->once_us) * SHARE;
     d->made_us = now;
     d->next_us = wait < WAIT_MIN_US ? WAIT_MIN_US : wait > WAIT_MAX_US ? WAIT_MAX_US : wait;
     return rc;
@@ -155,6 +170,8 @@ int dashboard_jobs_update(struct dashboard_jobs *d, struct pd_err *err) {
 void dashboard_jobs_release(struct dashboard_jobs *d) {
     while (d->n)
         remove_job(d, d->n - 1);
+    hosts_picture_release(d->picture);
+    json_decref(d->hosts);
     free(d->text);
     *d = (struct dashboard_jobs){0};
 }

@@ -27,23 +27,133 @@ static void put_head(struct pd_buf *out, const char *name, const char *type, con
 
 /* --- one number of each job --- */
 
-static double running(const struct dashboard_job *j) { return !strcmp(j->state, "running"); }
+enum number { RUNNING, STARTED, LOST, RESTARTS, HOSTS, PASS, PASS_RATIO, COST, SPEED };
 
-static double started(const struct dashboard_job *j) { return (double)j->started_ms / 1000; }
+static double of_record(const struct dashboard_job *j, enum number which) {
+    switch (which) {
+    case RUNNING:
+        return !strcmp(j->state, "running");
+    case STARTED:
+        return (double)j->started_ms / 1000;
+    case LOST:
+        return (double)j->job.n_lost;
+    case RESTARTS:
+        return (double)j->job.n_restarts;
+    default:
+        return NAN;
+    }
+}
 
-static double lost(const struct dashboard_job *j) { return (double)j->job.n_lost; }
-
-static double restarts(const struct dashboard_job *j) { return (double)j->job.n_restarts; }
+/* Of a job whose record is not here, as its agents say; NAN: they do not say. */
+static double of_agents(const struct host_job *j, enum number which) {
+    const struct progress *p = j->has_progress ? &j->progress : NULL;
+    switch (which) {
+    case RUNNING:
+        return j->n_running > 0;
+    case STARTED:
+        return j->started_ms ? (double)j->started_ms / 1000 : NAN;
+    case LOST:
+        return j->n_lost;
+    case HOSTS:
+        return j->n_running;
+    case PASS:
+        return p ? (double)p->pass + 1 : NAN;
+    case PASS_RATIO:
+        return p && p->fraction >= 0 ? p->fraction : NAN;
+    case COST:
+        return p ? p->cost : NAN;
+    case SPEED:
+        return p && p->rate >= 0 ? p->rate : NAN;
+    default:
+        return NAN;
+    }
+}
 
 static const struct of_job {
     const char *name, *type, *help;
-    double (*value)(const struct dashboard_job *j);
+    enum number number;
 } of_jobs[] = {
-    {"paddle_job_running", "gauge", "1 while a paddlectl follows the job", running},
-    {"paddle_job_start_time_seconds", "gauge", "Start of the job, since 1970", started},
-    {"paddle_job_lost_hosts_total", "counter", "Hosts that were lost", lost},
-    {"paddle_job_restarts_total", "counter", "Restarts of the job", restarts},
+    {"paddle_job_running", "gauge", "1 while the job runs, or a paddlectl here follows it",
+     RUNNING},
+    {"paddle_job_start_time_seconds", "gauge", "Start of the job, since 1970", STARTED},
+    {"paddle_job_lost_hosts_total", "counter", "Hosts that were lost", LOST},
+    {"paddle_job_restarts_total", "counter", "Restarts of the job", RESTARTS},
+    {"paddle_job_hosts", "gauge", "Hosts of conf.ini on which the job runs", HOSTS},
 };
+
+static int is_shown(const struct dashboard_jobs *d, const char *id) {
+    for (size_t i = 0; i < d->n; i++)
+        if (!strcmp(d->v[i]->id, id))
+            return 1;
+    return 0;
+}
+
+/* The labels up to the last one of a job of the hosts. The owner sets such a job apart from those
+ * with a record here. */
+static void put_agents_labels(struct pd_buf *out, const char *name, const struct host_job *j) {
+    pd_put_fmt(out, "%s{", name);
+    put_label(out, "job_id", j->id);
+    pd_put(out, ",", 1);
+    put_label(out, "job_name", j->name);
+    pd_put(out, ",", 1);
+    put_label(out, "user", j->user);
+}
+
+static void put_of_agents(struct pd_buf *out, const struct dashboard_jobs *d, const char *name,
+                          enum number which) {
+    for (size_t i = 0; d->picture && i < d->picture->n_jobs; i++) {
+        const struct host_job *j = &d->picture->jobs[i];
+        const double v = of_agents(j, which);
+        if (isnan(v) || is_shown(d, j->id))
+            continue;
+        put_agents_labels(out, name, j);
+        pd_put_fmt(out, "} %.17g\n", v);
+    }
+}
+
+/* The evaluators in the progress of jobs: `of_test` those of the last test, else the others. */
+static void put_agents_metrics(struct pd_buf *out, const struct dashboard_jobs *d, const char *name,
+                               int of_test) {
+    for (size_t i = 0; d->picture && i < d->picture->n_jobs; i++) {
+        const struct host_job *j = &d->picture->jobs[i];
+        for (int k = 0; j->has_progress && k < j->progress.n_metrics; k++) {
+            const char *metric = j->progress.metric[k].name;
+            if (is_shown(d, j->id) || pd_starts_with(metric, "test.") != of_test)
+                continue;
+            put_agents_labels(out, name, j);
+            pd_put(out, ",", 1);
+            put_label(out, "metric", metric);
+            pd_put_fmt(out, "} %.17g\n", j->progress.metric[k].value);
+        }
+    }
+}
+
+/* The numbers of series that agents tell, too. */
+static void put_agents_series(struct pd_buf *out, const struct dashboard_jobs *d,
+                              const char *name) {
+    static const struct {
+        const char *name;
+        enum number number;
+    } numbers[] = {{"paddle_job_pass", PASS},
+                   {"paddle_job_pass_ratio", PASS_RATIO},
+                   {"paddle_job_cost", COST},
+                   {"paddle_job_units_per_second", SPEED}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (!strcmp(name, numbers[i].name))
+            put_of_agents(out, d, name, numbers[i].number);
+    const int of_test = !strcmp(name, "paddle_job_test_metric");
+    if (of_test || !strcmp(name, "paddle_job_train_metric"))
+        put_agents_metrics(out, d, name, of_test);
+}
+
+static void put_hosts(struct pd_buf *out, const struct hosts_picture *p) {
+    put_head(out, "paddle_host_up", "gauge", "1: the host of conf.ini answers");
+    for (size_t i = 0; p && i < p->n_hosts; i++) {
+        pd_put_fmt(out, "paddle_host_up{");
+        put_label(out, "host", p->hosts[i].name);
+        pd_put_fmt(out, "} %d\n", p->hosts[i].has_answered);
+    }
+}
 
 /* --- numbers of events --- */
 
@@ -125,16 +235,21 @@ int dashboard_metrics(struct pd_buf *out, const struct dashboard_jobs *d, struct
         const struct of_job *m = &of_jobs[k];
         put_head(out, m->name, m->type, m->help);
         for (size_t i = 0; i < d->n; i++) {
+            if (isnan(of_record(d->v[i], m->number)))
+                continue;
             pd_put_fmt(out, "%s", m->name);
             put_job_labels(out, d->v[i]);
-            pd_put_fmt(out, "} %.17g\n", m->value(d->v[i]));
+            pd_put_fmt(out, "} %.17g\n", of_record(d->v[i], m->number));
         }
+        put_of_agents(out, d, m->name, m->number);
     }
+    put_hosts(out, d->picture);
     for (size_t k = 0; k < sizeof of_series / sizeof of_series[0]; k++) {
         put_head(out, of_series[k].name, of_series[k].type, of_series[k].help);
         for (size_t i = 0; i < d->n; i++)
             for (size_t s = 0; s < d->v[i]->job.many.n; s++)
                 put_series(out, &of_series[k], d->v[i], d->v[i]->job.many.v[s]);
+        put_agents_series(out, d, of_series[k].name);
     }
     return out->failed ? pd_oom(err, "the metrics") : 0;
 }

@@ -143,7 +143,7 @@ static int compare_start(const void *a, const void *b) {
 }
 
 /* A job's id becomes the name of a local folder, so an id from a node must not contain a path. */
-static int is_folder_name(const char *s) {
+int find_is_id(const char *s) {
     static const char allowed[] =
         "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.";
     return *s && *s != '.' && *s != '-' && strlen(s) < sizeof((struct found_job *)0)->id &&
@@ -155,7 +155,7 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     json_t *v;
     json_array_foreach (jobs, k, v) {
         struct listed_job e;
-        if (wire_get(&wire_listed_job, &e, v, NULL) || !is_folder_name(e.job))
+        if (wire_get(&wire_listed_job, &e, v, NULL) || !find_is_id(e.job))
             continue;
         struct found_job *j = job_of(f, e.job, n_hosts);
         if (!j)
@@ -205,13 +205,7 @@ static int ask_nodes(struct ask_all *g, int progress, struct pd_err *err) {
     return g->interrupted ? pd_fail(err, PD_ECANCELED, "interrupted") : 0;
 }
 
-int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err *err) {
-    *out = (struct found){0};
-    g->c->env.job = NULL;
-    int rc = ask_nodes(g, progress, err);
-    if (rc)
-        return rc;
-    out->n_unreachable = ask_all_n_failed(g);
+int find_merge(const struct ask_all *g, struct found *out, struct pd_err *err) {
     for (size_t i = 0; i < g->c->hosts.n; i++)
         if (find_add(out, g->nodes[i].data, i, g->c->hosts.n))
             return pd_oom(err, "the list of jobs");
@@ -224,6 +218,16 @@ int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err 
     if (out->n)
         qsort(out->v, out->n, sizeof *out->v, compare_start);
     return 0;
+}
+
+int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err *err) {
+    *out = (struct found){0};
+    g->c->env.job = NULL;
+    const int rc = ask_nodes(g, progress, err);
+    if (rc)
+        return rc;
+    out->n_unreachable = ask_all_n_failed(g);
+    return find_merge(g, out, err);
 }
 
 void find_release(struct found *f) {

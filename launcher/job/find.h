@@ -42,6 +42,10 @@ int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err 
 /* Add the answer of one of n_hosts (AG_LIST). Ignores entries whose id is no valid folder name.
  * Returns 0 or PD_ENOMEM. */
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts);
+int find_is_id(const char *s); /* whether a job may have this id: it is a valid folder name */
+/* Merge the answers that g's nodes have in `data` (AG_LIST's `jobs`; NULL: none). 0 or PD_ENOMEM.
+ */
+int find_merge(const struct ask_all *g, struct found *out, struct pd_err *err);
 void find_release(struct found *f);
 
 /* The job that is meant if the user names none. FIND_RUNNING: the only running job. FIND_NEWEST:

@@ -564,6 +564,7 @@ function show() {
   if (notes.length > NOTES)
     notes.splice(NOTES, notes.length, notes.length - NOTES + " further notes are not shown.");
   $("notes").replaceChildren(...notes.map((n) => element("p", { class: "note" }, n)));
+  drawHosts(data.hosts);
   $("none").hidden = jobs.length > 0;
   $("none").textContent = data.notes.length ? "No run could be read." : "There is no run yet.";
   document.querySelector("main").hidden = !jobs.length;

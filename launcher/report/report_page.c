@@ -16,6 +16,7 @@ EMBED(report_body, "launcher/report/page.html");
 EMBED(report_charts, "launcher/report/charts.js");
 EMBED(report_script, "launcher/report/page.js");
 EMBED(report_parts, "launcher/report/parts.js");
+EMBED(report_hosts, "launcher/report/hosts.js");
 
 /* Without a last line that names a file for debuggers. */
 static void put_part(struct pd_buf *out, const char *p, const char *end) {
@@ -66,6 +67,7 @@ int report_page(struct pd_buf *out, const char *json, int is_live, struct pd_err
     put_text(out, "</script>\n<script>\n\"use strict\";\n");
     put_part(out, report_charts, report_charts_end);
     put_part(out, report_script, report_script_end);
+    put_part(out, report_hosts, report_hosts_end);
     put_part(out, report_parts, report_parts_end);
     put_text(out, "</script>\n</body>\n</html>\n");
     return out->failed ? pd_oom(err, "the report") : 0;

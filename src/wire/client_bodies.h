@@ -182,8 +182,10 @@ enum { WIRE_MAX_TAIL = 10000 };
 
 /* --- reports about a node --- */
 
-#define WIRE_AG_LIST(X, body) X(body, BOOL, progress, 0, 1, 0)
-#define WIRE_AG_LIST_ANSWER(X, body) X(body, ARRAY, jobs, 0, WIRE_MAX_JOBS, 0)
+#define WIRE_AG_LIST(X, body) X(body, BOOL, progress, 0, 1, 0) X(body, BOOL, others, 0, 1, 0)
+#define WIRE_AG_LIST_ANSWER(X, body)          \
+    X(body, ARRAY, jobs, 0, WIRE_MAX_JOBS, 0) \
+    X(body, ARRAY, others, 0, WIRE_MAX_OTHERS, 0) /* of other_job */
 #define WIRE_LISTED_JOB(X, body)                \
     X(body, TEXT, job, 0, WIRE_MAX_NAME, 0)     \
     X(body, TEXT, name, 0, WIRE_MAX_NAME, 0)    \

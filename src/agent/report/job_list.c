@@ -2,6 +2,7 @@
 /* job_list.c - see job_list.h. */
 #include "agent/report/job_list.h"
 
+#include "agent/report/job_turn.h"
 #include "wire/client_bodies.h"
 #include "wire/msg.h"
 
@@ -12,9 +13,13 @@ static int on_list(struct client *c, const struct wire_frame *f, const json_t *b
         return err->code;
     int orphans = 0;
     json_t *jobs = status_list(client_core(c)->paths.root, (int)m.progress, &orphans);
+    json_t *others = m.others ? job_turn_jobs() : NULL;
     const int rc = client_answer(
-        c, f, wire_put(&wire_ag_list_answer, &(struct ag_list_answer){.jobs = jobs}), err);
+        c, f,
+        wire_put(&wire_ag_list_answer, &(struct ag_list_answer){.jobs = jobs, .others = others}),
+        err);
     json_decref(jobs);
+    json_decref(others);
     return rc;
 }
 

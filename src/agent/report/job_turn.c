@@ -80,6 +80,11 @@ static json_t *rows(const struct machine_job *v, size_t n) {
     return list;
 }
 
+json_t *job_turn_jobs(void) {
+    struct machine_job v[MACHINE_JOBS_MAX];
+    return rows(v, machine_jobs_list("", v, MACHINE_JOBS_MAX));
+}
+
 static void drop(struct machine_ticket **t) {
     machine_ticket_free(*t);
     *t = NULL;

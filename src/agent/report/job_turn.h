@@ -10,5 +10,7 @@ struct job_turn { /* zeroed: this job has no ticket */
     uint64_t order; /* of `waits` */
 };
 
+/* The jobs of all users on this machine, an array of wire_other_job. */
+json_t *job_turn_jobs(void);
 void job_turn_release(struct job_turn *t);           /* the job's processes have ended */
 extern const struct client_service job_turn_service; /* context: struct job_turn */
