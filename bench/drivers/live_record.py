@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run of many trainers that goes on, and a viewer of its dashboard.
 
-    live_record.py OUTPUTS NODES SECONDS PADDLECTL
+    live_record.py OUTPUTS NODES SECONDS PADDLECTL [HOSTS]
 
 Writes the record of ten minutes of NODES trainers, starts `paddlectl dashboard`, then appends events
-as they come from NODES trainers, four a second each, while a viewer asks for the data as the page does.
+as they come from NODES trainers, four a second each, while a viewer asks for the data as the page does. With HOSTS the dashboard also asks
+so many local hosts for jobs, each of which has five old ones.
 Prints: CPU seconds of paddlectl, seconds, bytes of the page, answers."""
 import fcntl
 import json
@@ -17,6 +18,7 @@ import time
 import urllib.request
 
 outputs, nodes, seconds, program = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+hosts = int(sys.argv[5]) if len(sys.argv) > 5 else 0
 KEYS = ("read", "forward", "backward", "push", "pull", "wait")
 
 
@@ -56,9 +58,27 @@ with open(os.path.join(run, "metrics.jsonl"), "w", encoding="utf-8") as f:
             f.writelines(ended(start_ms + 250 * k, r, k // 600) for r in range(nodes))
         f.writelines(progress(start_ms + 250 * k, r, k) for r in range(nodes))
 
-dashboard = subprocess.Popen([program, "dashboard", f"--outputs={outputs}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+roots = os.path.join(os.path.dirname(os.path.abspath(outputs)), "root")
+for n in range(hosts):
+    for k in range(5):
+        old = os.path.join(f"{roots}{n}", f"JOB2026112700000{k}-0001")
+        for folder in (".agent", "log"):
+            os.makedirs(os.path.join(old, folder))
+        with open(os.path.join(old, ".agent/state.json"), "w", encoding="utf-8") as f:
+            json.dump({"job": os.path.basename(old), "name": "old", "node": n, "n_nodes": hosts, "user": "somebody",
+                       "started_us": 1764000000000000 + k, "ended_us": 1764000001000000, "attached": False, "lost": []}, f)
+        with open(os.path.join(old, "log/events"), "w", encoding="utf-8") as f:
+            f.writelines(progress(1764000000000, n, b) for b in range(100))
+asks = [f"--hosts=local*{hosts}", f"--root_dir={roots}%n"] if hosts else ["--no-hosts"]
+dashboard = subprocess.Popen([program, "dashboard", f"--outputs={outputs}", *asks], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 url = dashboard.stdout.readline().strip()
 page = len(urllib.request.urlopen(url).read())
+for _ in range(600):  # the first connection to each host does not count
+    if not hosts or json.loads(urllib.request.urlopen(url + "data").read())["hosts"].get("answered") == hosts:
+        break
+    time.sleep(0.1)
+else:
+    raise SystemExit("not all hosts answer")
 with open(os.path.join(run, "metrics.jsonl"), "a", encoding="utf-8", buffering=1 << 16) as f:
     before, began, k, ask_at, answers, jobs = cpu_s(dashboard.pid), time.monotonic(), 2400, 0.0, 0, []
     while time.monotonic() < began + seconds:
@@ -66,7 +86,9 @@ with open(os.path.join(run, "metrics.jsonl"), "a", encoding="utf-8", buffering=1
         f.flush()
         if time.monotonic() >= ask_at:
             with urllib.request.urlopen(url + "data") as answer:
-                jobs = json.loads(answer.read())["jobs"]
+                data = json.loads(answer.read())
+                jobs = data["jobs"]
+                assert not hosts or data["hosts"]["answered"] == hosts and data["hosts"]["n_jobs"] == 5, data["hosts"]
                 ask_at = time.monotonic() + int(answer.headers["x-next-ms"]) / 1000
             answers += 1
         k += 1

@@ -72,6 +72,10 @@ short ps_step "mpicc mpirun py:torch" MB=1 FOR_S=0.2
 said ps_step-shm ps_step-shm-copy
 [ "$netns" = no ] || said ps_step-tcp
 short checkpoint "" MILLIONS=0.05 ROWS=zipf FOR_S=0.5
+short runs "" RUNS=100
+said runs-100 runs-100-without
+short dashboard "" NODES=4 DASHBOARD_S=3
+said dashboard-cpu dashboard-page dashboard-hosts-cpu
 short reader "" LINES_N=20000 RUNS=50
 said reader-runs reader-runs-ls
 short topology "$wordnet" SHARE=0.01 TRAINERS=2
@@ -80,6 +84,8 @@ short models_job "py:torch py:numpy iperf3 $blas" MODELS=mlp STEPS=15 PASSES=1 S
 said models_job-mlp models_job-mlp-limit
 short profile "py:numpy" MODELS=mlp STEPS=15 PASSES=1 ROUNDS=1 BEFORE=none
 said profile-on-mlp
+short records "py:numpy" MODELS=mlp STEPS=15 PASSES=1 ROUNDS=1
+said records-mlp
 short overlap "netns py:numpy" MODELS=ngram STEPS=15
 short skipgram "$wordnet py:numpy" SHARE=0.05 PASSES=1
 short ngram "$wordnet py:torch $blas" SHARE=0.01 SECONDS_EACH=0.2 TRIAL_S=0.1
