@@ -47,9 +47,15 @@ expect 2 "$ctl" plot --conf=conf.ini --x=cost
 has "give pass or time"
 # A record that is cut off: what can be read is drawn.
 dir=$(grep -ls '"name": "slow"' output/JOB*/run.json | xargs dirname)
-head -c -20 "$dir/metrics.jsonl" >cut && cp cut "$dir/metrics.jsonl"
+head -c -20 "$dir/metrics.jsonl" >cut && sed '3s/.*/{"ev":/' cut >"$dir/metrics.jsonl"
+lacks="2 of $(($(wc -l <cut) + 1)) lines of metrics.jsonl cannot be read: they are damaged, or the record is cut off"
 plot slow
 has "cost by pass"
+has "$lacks"
+expect 0 env LC_ALL=C.UTF-8 COLUMNS=60 "$ctl" compare --conf=conf.ini short slow
+has "$lacks"
+expect 0 "$ctl" runs --conf=conf.ini --tensorboard=events slow
+has "$lacks"
 
 # --- a job that runs
 start live "$ctl" run --conf=conf.ini --name=live
