@@ -2,8 +2,6 @@
 /* dashboard_hosts.c - see dashboard_hosts.h. */
 #include "launcher/dashboard/dashboard_hosts.h"
 
-#include <stdatomic.h>
-
 #include "launcher/job/find.h"
 
 enum {
