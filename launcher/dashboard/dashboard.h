@@ -49,8 +49,6 @@ void dashboard_jobs_release(struct dashboard_jobs *d);
 /* The jobs of the hosts for the page: {"n", "answered", "n_jobs", "jobs", "silent", "why_not"}. A
  * new reference; NULL: hosts are not asked, or no memory. */
 json_t *dashboard_hosts_json(const struct dashboard_jobs *d);
-/* 1: the job has a record in the folder of outputs. */
-int dashboard_has_record(const struct dashboard_jobs *d, const char *id);
 
 /* Appends the metrics in Prometheus's text format: docs/records.md lists them. */
 int dashboard_metrics(struct pd_buf *out, const struct dashboard_jobs *d, struct pd_err *err);

@@ -27,9 +27,9 @@ static void put_head(struct pd_buf *out, const char *name, const char *type, con
 
 /* --- one number of each job --- */
 
-enum number { RUNNING, STARTED, LOST, RESTARTS, HOSTS, PASS, PASS_RATIO, COST, SPEED };
+enum job_number { RUNNING, STARTED, LOST, RESTARTS, HOSTS, PASS, PASS_RATIO, COST, SPEED };
 
-static double of_record(const struct dashboard_job *j, enum number which) {
+static double of_record(const struct dashboard_job *j, enum job_number which) {
     switch (which) {
     case RUNNING:
         return !strcmp(j->state, "running");
@@ -45,7 +45,7 @@ static double of_record(const struct dashboard_job *j, enum number which) {
 }
 
 /* Of a job whose record is not here, as its agents say; NAN: they do not say. */
-static double of_agents(const struct host_job *j, enum number which) {
+static double of_agents(const struct host_job *j, enum job_number which) {
     const struct progress *p = j->has_progress ? &j->progress : NULL;
     switch (which) {
     case RUNNING:
@@ -71,7 +71,7 @@ static double of_agents(const struct host_job *j, enum number which) {
 
 static const struct of_job {
     const char *name, *type, *help;
-    enum number number;
+    enum job_number number;
 } of_jobs[] = {
     {"paddle_job_running", "gauge", "1 while the job runs, or a paddlectl here follows it",
      RUNNING},
@@ -100,7 +100,7 @@ static void put_agents_labels(struct pd_buf *out, const char *name, const struct
 }
 
 static void put_of_agents(struct pd_buf *out, const struct dashboard_jobs *d, const char *name,
-                          enum number which) {
+                          enum job_number which) {
     for (size_t i = 0; d->picture && i < d->picture->n_jobs; i++) {
         const struct host_job *j = &d->picture->jobs[i];
         const double v = of_agents(j, which);
@@ -133,7 +133,7 @@ static void put_agents_series(struct pd_buf *out, const struct dashboard_jobs *d
                               const char *name) {
     static const struct {
         const char *name;
-        enum number number;
+        enum job_number number;
     } numbers[] = {{"paddle_job_pass", PASS},
                    {"paddle_job_pass_ratio", PASS_RATIO},
                    {"paddle_job_cost", COST},

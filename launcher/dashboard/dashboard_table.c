@@ -10,7 +10,7 @@ static json_t *text_json(const char *s) { return json_stringn(s, pd_utf8_valid(s
 
 static json_t *known(double v) { return isfinite(v) && v >= 0 ? json_real(v) : json_null(); }
 
-int dashboard_has_record(const struct dashboard_jobs *d, const char *id) {
+static int has_record(const struct dashboard_jobs *d, const char *id) {
     char path[PATH_MAX];
     return !pd_fmt(path, sizeof path, "%s/%s/run.json", d->outputs, id) && !access(path, F_OK);
 }
@@ -34,7 +34,7 @@ static json_t *job_json(const struct dashboard_jobs *d, const struct host_job *j
                           j->n_having, "nodes", j->n_nodes, "lost", j->n_lost, "attached",
                           j->is_attached, "started_ms", (json_int_t)j->started_ms, "ended_ms",
                           (json_int_t)j->ended_ms, "changed_ms", (json_int_t)j->changed_ms,
-                          "record", dashboard_has_record(d, j->id), "elsewhere", j->is_elsewhere);
+                          "record", has_record(d, j->id), "elsewhere", j->is_elsewhere);
     json_object_set_new(o, "progress", j->has_progress ? progress_json(&j->progress) : json_null());
     return o;
 }
