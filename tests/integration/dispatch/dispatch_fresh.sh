@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Four hosts that have nothing: the agent leaves this machine once and goes from host to host by their seeds; without relays, or where the
 # seed does not run, each gets it from here. Nothing but the agent stays.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 [ -x "$BIN/paddle_seed" ] || skip "no seed for this architecture"

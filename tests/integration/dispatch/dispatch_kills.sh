@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whatever is killed while a package is on its way, each host has old trees or new ones, never a mix: kill -9 of paddlectl, of a relay's agent, of
 # a connection, at random moments (PADDLE_TEST_SEED); afterwards nothing unfinished stays. And a file that changes behind its hashing.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 export XDG_CACHE_HOME=$TMP/cache LC_ALL=C

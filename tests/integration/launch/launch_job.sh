@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A user's own programs as a job on three ssh hosts: what they find in their environment, what comes back, what is said when one
 # fails, and a workspace that is on the nodes already.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"

@@ -4,6 +4,7 @@
 # stop start no process, and no relay runs beside a job. One node is killed and another stopped: each
 # command still says the truth, within its deadline.
 # limit 400
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 ctl=$BIN/paddlectl
 mkdir "$TMP/ws" "$TMP/noexec"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # paddlectl logs: what the nodes' files hold, whole, once, and in the order of time; of a job that runs and one that is over; to a
 # reader that is slow; and a look at a job does not keep it alive.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 ctl=$BIN/paddlectl
 mkdir -p "$TMP/ws"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A job on three hosts with addresses, file systems and processes of their own (network namespaces), and one that is cut off.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The libraries that programs and tests are linked from define no function twice: the linker would take the first in silence, and a
 # test would run somebody else's link_send.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 command -v nm >/dev/null || skip "there is no nm"
 for lib in libpaddle liblauncher libworker; do [ -s "$BIN/$lib.a" ] || die "$BIN/$lib.a is missing"; done

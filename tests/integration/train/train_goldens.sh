@@ -3,6 +3,7 @@
 # The first 50 costs of every whole model of the templates, and of one with batch_norm, are those of the same models in PyTorch, within
 # 1e-3, and so is then the cost of that data as test data: one process, one process with two threads, and three trainers with two
 # servers. tests/goldens holds PyTorch's (`make goldens` remakes them).
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 WORKER=$BIN/paddle_worker
 unset OPENBLAS_CORETYPE

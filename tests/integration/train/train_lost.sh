@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A trainer is killed in the middle of a job. on_trainer_lost = wait: it is started again and goes on where it was, and the model is that of
 # an undisturbed job, bit for bit; continue: the other one goes on, reports and saves; fail: the job ends with its name.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 WORKER=$BIN/paddle_worker
 unset OPENBLAS_CORETYPE

@@ -3,6 +3,7 @@
 # The same job in four ways - one process without servers, one trainer, three trainers by hand over TCP, and numpy - has the
 # same cost in each of the first 50 batches (1e-4 relative); held-out perplexity falls to the level of the reference; two runs
 # give the same bits, with overlap and without; the gradients of the template's network are those of its cost.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 WORKER=$BIN/paddle_worker
 [ -e /usr/share/wordnet/data.noun ] || skip "no WordNet here (Debian: wordnet-base)"

@@ -3,6 +3,7 @@
 # reproducible = topology: the same job with n_streams = 12 on 1 to 5 trainers, 1 or 2 servers with 1 or 2 threads of each kind, and
 # without servers, with 1 to 5 threads in a trainer, saves models of equal values, bit for bit, and prints equal costs. Streams end at different steps, the network
 # has dropout, l2 and clip_norm. Under reproducible = run three trainers end elsewhere: this test can tell.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 WORKER=$BIN/paddle_worker
 [ -e /usr/share/wordnet/data.noun ] || skip "no WordNet here (Debian: wordnet-base)"
