@@ -121,10 +121,11 @@ int cmd_dashboard(int argc, char **argv) {
                  "brings itself up to date. Prints the address, and serves it until Ctrl-C.",
         .about =
             "The page has all runs that a paddlectl of this machine follows, and the newest "
-            "ones, of their records. A table has the jobs on the hosts of conf.ini, also those "
+            "ones, from their records. A table has the jobs on the hosts of conf.ini, also those "
             "that another user or folder has started: state, nodes, owner, pass, metrics, "
             "speed. The hosts are asked as by 'paddlectl ps', while somebody looks at the "
-            "page; their jobs do not notice. It changes nothing.\n\n"
+            "page; their jobs do not notice. It changes "
+            "nothing, except that hosts without paddle_agent receive it.\n\n"
             "Only this machine can reach the address, and only somebody who knows its token. "
             "From another machine: ssh -L PORT:127.0.0.1:PORT. ADDRESS/metrics has the "
             "figures for Prometheus.\n",

@@ -5,8 +5,8 @@
  *     records of runs ──> dashboard_jobs.c ──> JSON ─────> dashboard_http.c ──> browser
  *     agents ──> dashboard_hosts.c ──┘   └───> dashboard_metrics.c ──┘────────> Prometheus
  *
- * Everything happens only when somebody asks: in the thread of the HTTP server, and the questions
- * to hosts in a thread of their own.
+ * Records are read in the thread of the HTTP server when somebody asks. A thread of its own asks
+ * the hosts, until nobody has asked for 90 s.
  */
 #pragma once
 

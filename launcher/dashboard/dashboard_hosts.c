@@ -12,9 +12,8 @@ enum {
     RETRY_MIN_US = 5000000,
     RETRY_MAX_US = 60000000,
     OTHERS_US = 30000000,
-    SHARE = 500,         /* a round takes 1/500 of a core */
-    JOB_US = 5000,       /* 100 times the CPU time in which an agent lists one job */
-    LOOKED_US = 90000000 /* a page asks once a minute at least */
+    SHARE = 500,  /* a round takes 1/500 of a core */
+    JOB_US = 5000 /* 100 times the CPU time in which an agent lists one job */
 };
 
 struct asked { /* a host */
@@ -62,17 +61,13 @@ static struct asked *asked_of(const struct ask_all_node *n) {
     return &((struct dashboard_hosts *)n->g->arg)->v[n->id];
 }
 
-static int take_list(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+/* n->data is new, and `others`, which it keeps, if they were asked for. */
+static void took_list(struct ask_all_node *n, json_t *others) {
     struct dashboard_hosts *h = n->g->arg;
     struct asked *a = asked_of(n);
-    struct ag_list_answer m;
-    if (wire_get(&wire_ag_list_answer, &m, body, err))
-        return err->code;
-    json_decref(n->data);
-    n->data = json_incref(m.jobs);
     if (a->asks_others) {
         json_decref(a->others);
-        a->others = json_incref(m.others);
+        a->others = others;
         a->others_us = now_us() + OTHERS_US;
     }
     free(a->error);
@@ -81,9 +76,29 @@ static int take_list(struct ask_all_node *n, json_t *body, struct pd_err *err) {
     a->waits = 0;
     a->has_opened = 1;
     a->next_us =
-        now_us() + between(h->round_us, (int64_t)json_array_size(m.jobs) * JOB_US, ROUND_MAX_US);
+        now_us() + between(h->round_us, (int64_t)json_array_size(n->data) * JOB_US, ROUND_MAX_US);
     h->is_changed = 1;
+}
+
+static int take_list(struct ask_all_node *n, json_t *body, struct pd_err *err) {
+    struct ag_list_answer m;
+    if (wire_get(&wire_ag_list_answer, &m, body, err))
+        return err->code;
+    json_decref(n->data);
+    n->data = json_incref(m.jobs);
+    took_list(n, asked_of(n)->asks_others ? json_incref(m.others) : NULL);
     return 0;
+}
+
+/* As `paddlectl ps` does: 1, or 0: paddle_agent has to look. */
+static int look_here(struct ask_all_node *n) {
+    struct asked *a = asked_of(n);
+    json_t *others = NULL;
+    a->asks_others = now_us() >= a->others_us;
+    if (!find_here(n, 1, a->asks_others ? &others : NULL))
+        return 0;
+    took_list(n, others);
+    return 1;
 }
 
 static void request_list(struct ask_all_node *n) {
@@ -129,7 +144,7 @@ static void ask_host(struct dashboard_hosts *h, struct ask_all_node *n, int64_t 
         return;
     if (n->link && !n->over) {
         request_list(n);
-    } else if (!n->link) {
+    } else if (!n->link && !look_here(n)) {
         a->waits = 1;
         ask_all_begin(n);
     }
@@ -187,9 +202,26 @@ static int take_jobs(struct dashboard_hosts *h, struct hosts_picture *p, const s
     return p->jobs ? 0 : PD_ENOMEM;
 }
 
+/* Jobs without a place in the picture: several hosts may have the same one. */
+struct left_out {
+    char id[DASHBOARD_HOST_JOBS][64];
+    size_t n;
+};
+
+static int is_new(struct left_out *left, const char *id) {
+    for (size_t i = 0; i < left->n; i++)
+        if (!strcmp(left->id[i], id))
+            return 0;
+    if (left->n == DASHBOARD_HOST_JOBS)
+        return 0;
+    pd_fmt(left->id[left->n++], sizeof left->id[0], "%s", id);
+    return 1;
+}
+
 /* A job under another root_dir, of another user perhaps: the kernel's list of tickets has its name
  * and owner (agent/host/machine_jobs.h), and nobody but its own agents knows more. */
-static void take_other(struct hosts_picture *p, const struct found *f, const struct other_job *o) {
+static void take_other(struct hosts_picture *p, const struct found *f, const struct other_job *o,
+                       struct left_out *left) {
     struct host_job *to = NULL;
     char id[sizeof to->id];
     pd_fmt(id, sizeof id, "%.63s", o->job);
@@ -199,9 +231,11 @@ static void take_other(struct hosts_picture *p, const struct found *f, const str
     for (size_t i = 0; i < p->n_jobs && !to; i++)
         if (p->jobs[i].is_elsewhere && !strcmp(p->jobs[i].id, id))
             to = &p->jobs[i];
-    p->n_all += !to;
-    if (!to && p->n_jobs == DASHBOARD_HOST_JOBS)
+    if (!to && p->n_jobs == DASHBOARD_HOST_JOBS) {
+        p->n_all += is_new(left, id);
         return;
+    }
+    p->n_all += !to;
     if (!to) {
         to = &p->jobs[p->n_jobs++];
         *to = (struct host_job){.is_elsewhere = 1, .started_ms = o->since_us / 1000};
@@ -215,6 +249,7 @@ static void take_other(struct hosts_picture *p, const struct found *f, const str
 }
 
 static void take_others(struct dashboard_hosts *h, struct hosts_picture *p, const struct found *f) {
+    struct left_out left = {.n = 0};
     for (size_t i = 0; i < h->c.hosts.n; i++) {
         struct other_job o;
         const json_t *v;
@@ -222,7 +257,7 @@ static void take_others(struct dashboard_hosts *h, struct hosts_picture *p, cons
         json_array_foreach (h->v[i].others, k, v)
             if (k < DASHBOARD_HOST_JOBS && !wire_get(&wire_other_job, &o, v, NULL) &&
                 find_is_id(o.job))
-                take_other(p, f, &o);
+                take_other(p, f, &o, &left);
     }
 }
 
@@ -260,6 +295,8 @@ static void make_picture(struct dashboard_hosts *h) {
     struct hosts_picture *p = pd_calloc(1, sizeof *p), *old = p;
     struct found found = {0};
     struct pd_err err = {0};
+    if (p)
+        p->made_us = now_us();
     if (p && !find_merge(&h->g, &found, &err) && !take_jobs(h, p, &found) && !take_hosts(h, p)) {
         take_others(h, p, &found);
         pthread_mutex_lock(&h->lock);
@@ -287,7 +324,7 @@ static void end_round(struct dashboard_hosts *h, int64_t now) {
 static void on_tick(uv_timer_t *t) {
     struct dashboard_hosts *h = t->data;
     const int64_t now = now_us();
-    if (now - atomic_load(&h->looked_us) > LOOKED_US)
+    if (now - atomic_load(&h->looked_us) > HOSTS_LOOKED_US)
         return;
     for (size_t i = 0; i < h->c.hosts.n; i++)
         ask_host(h, &h->g.nodes[i], now);
@@ -300,14 +337,18 @@ static void on_tick(uv_timer_t *t) {
 static void on_stop(uv_async_t *a) {
     struct dashboard_hosts *h = a->data;
     h->is_stopping = 1;
+    uv_timer_stop(&h->tick);
     ask_all_interrupt(&h->g);
     uv_stop(&h->c.loop);
 }
 
 static void *run_thread(void *arg) {
     struct dashboard_hosts *h = arg;
-    for (size_t i = 0; i < h->c.hosts.n; i++)
-        h->v[i].waits = 1;
+    for (size_t i = 0; i < h->c.hosts.n; i++) {
+        struct ask_all_node *n = &h->g.nodes[i];
+        n->skip = look_here(n);
+        h->v[i].waits = !n->skip;
+    }
     ask_all_run(&h->g, request_list, h);
     while (!h->is_stopping) /* all hosts have failed; the timer asks them again */
         uv_run(&h->c.loop, UV_RUN_DEFAULT);
@@ -353,14 +394,19 @@ int dashboard_hosts_start(struct dashboard_hosts **out, const struct pd_options 
         return rc;
     }
     h->g.on_closed = on_closed;
+    h->g.arg = h;
     h->round_us = ROUND_MIN_US;
     h->is_opening = 1;
     atomic_store(&h->looked_us, now_us());
-    uv_async_init(&h->c.loop, &h->stop, on_stop);
+    int e = uv_async_init(&h->c.loop, &h->stop, on_stop);
+    if (e) {
+        release(h);
+        return pd_fail_errno(err, PD_EFAIL, -e, "no thread for the hosts");
+    }
     uv_timer_init(&h->c.loop, &h->tick);
     h->stop.data = h->tick.data = h;
     uv_timer_start(&h->tick, on_tick, TICK_MS, TICK_MS);
-    const int e = pthread_create(&h->thread, NULL, run_thread, h);
+    e = pthread_create(&h->thread, NULL, run_thread, h);
     if (!e) {
         *out = h;
         return 0;

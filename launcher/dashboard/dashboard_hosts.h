@@ -18,6 +18,10 @@
 /* Jobs that are shown: those that run, and the newest that have ended. */
 enum { DASHBOARD_HOST_JOBS = 64, DASHBOARD_HOST_ENDED = 8 };
 
+/* A page asks once a minute at least. Without a question for so long no host is asked, and an older
+ * picture is no longer shown. */
+enum { HOSTS_LOOKED_US = 90000000 };
+
 struct host_job { /* as the agents say; texts are UTF-8 without control characters */
     char id[64], name[64], user[64], state[16];
     int n_running, n_having, n_nodes, n_lost, is_attached, has_progress;
@@ -33,8 +37,9 @@ struct host_state {
 };
 
 struct hosts_picture {
-    struct host_job *jobs; /* the newest first */
+    struct host_job *jobs; /* the newest first, then those of other root_dirs */
     size_t n_jobs, n_all;  /* those that are shown; all jobs that the hosts have */
+    int64_t made_us;       /* monotonic clock */
     struct host_state *hosts;
     size_t n_hosts, n_answered;
 };

@@ -132,9 +132,15 @@ static int make_text(struct dashboard_jobs *d, const struct runs *all, struct pd
 /* The page changes only if what it shows of the hosts does. */
 static void take_picture(struct dashboard_jobs *d) {
     struct hosts_picture *p = dashboard_hosts_take(d->asks);
-    if (!p && d->hosts)
+    const int64_t least_us = (int64_t)(pd_mono_ns() / 1000) - HOSTS_LOOKED_US;
+    const int is_old = d->picture && d->picture->made_us < least_us;
+    if (!p && d->hosts && !is_old)
         return;
-    if (p) {
+    if (p && p->made_us < least_us) {
+        hosts_picture_release(p);
+        p = NULL;
+    }
+    if (p || is_old) {
         hosts_picture_release(d->picture);
         d->picture = p;
     }

@@ -53,7 +53,7 @@ static double of_agents(const struct host_job *j, enum job_number which) {
     case STARTED:
         return j->started_ms ? (double)j->started_ms / 1000 : NAN;
     case LOST:
-        return j->n_lost;
+        return j->is_elsewhere ? NAN : j->n_lost;
     case HOSTS:
         return j->n_running;
     case PASS:
@@ -149,6 +149,8 @@ static void put_agents_series(struct pd_buf *out, const struct dashboard_jobs *d
 static void put_hosts(struct pd_buf *out, const struct hosts_picture *p) {
     put_head(out, "paddle_host_up", "gauge", "1: the host of conf.ini answers");
     for (size_t i = 0; p && i < p->n_hosts; i++) {
+        if (!p->hosts[i].has_answered && !p->hosts[i].error)
+            continue; /* it was not asked yet */
         pd_put_fmt(out, "paddle_host_up{");
         put_label(out, "host", p->hosts[i].name);
         pd_put_fmt(out, "} %d\n", p->hosts[i].has_answered);

@@ -3,6 +3,7 @@
 #include "launcher/job/find.h"
 
 #include "agent/core/node_paths.h"
+#include "agent/report/job_turn.h"
 #include "agent/report/status.h"
 
 enum { ASK_MS = 30000, NAMED_MAX = 8 };
@@ -166,14 +167,13 @@ int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts) {
     return 0;
 }
 
-/* Reads the jobs of a node on this machine from its folder: a process of paddle_agent for each of a
- * thousand nodes would take seconds. 0: paddle_agent has to look, as on other hosts. Then the
- * folder is not as it should be, or processes whose agent is gone are to be ended. */
-static int list_here(struct ask_all_node *n, int progress) {
+/* A process of paddle_agent for each of a thousand nodes would take seconds. 0 also if the folder
+ * is not as it should be, or if processes whose agent is gone are to be ended. */
+int find_here(struct ask_all_node *n, int progress, json_t **others) {
     char root[PATH_MAX];
     struct node_paths p;
     int orphans = 0;
-    if (!n->host->local || n->link || n->skip ||
+    if (!n->host->local || n->link ||
         root_for_local(n->host->root_dir, n->id, root, sizeof root, NULL) ||
         node_paths_init(&p, root, NULL, NULL) || node_paths_check_private(p.root, 0, NULL))
         return 0;
@@ -185,17 +185,19 @@ static int list_here(struct ask_all_node *n, int progress) {
     pd_err_clear(&n->err);
     json_decref(n->data);
     n->data = jobs;
+    if (others)
+        *others = job_turn_jobs();
     return 1;
 }
 
-/* Asks the nodes that list_here does not read. */
+/* Asks the nodes that find_here does not read. */
 static int ask_nodes(struct ask_all *g, int progress, struct pd_err *err) {
     const size_t n = g->c->hosts.n;
     char *here = pd_calloc(n, 1);
     if (!here)
         return pd_oom(err, "the hosts");
     for (size_t i = 0; i < n; i++)
-        if ((here[i] = (char)list_here(&g->nodes[i], progress)))
+        if (!g->nodes[i].skip && (here[i] = (char)find_here(&g->nodes[i], progress, NULL)))
             g->nodes[i].skip = 1;
     ask_all_run(g, progress ? request_progress : request_list, g->arg);
     for (size_t i = 0; i < n; i++)

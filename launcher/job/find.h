@@ -39,6 +39,9 @@ struct found {
 /* Ask all hosts, with `progress` also for the last progress of each job; keeps their links open for
  * find_join. Returns PD_ECANCELED after Ctrl-C, PD_ENOMEM. */
 int find_jobs(struct ask_all *g, int progress, struct found *out, struct pd_err *err);
+/* For a node on this machine: reads its jobs from its folder into n->data, and, unless `others` is
+ * NULL, those of all users on this machine (wire_other_job). 1, or 0: paddle_agent has to look. */
+int find_here(struct ask_all_node *n, int progress, json_t **others);
 /* Add the answer of one of n_hosts (AG_LIST). Ignores entries whose id is no valid folder name.
  * Returns 0 or PD_ENOMEM. */
 int find_add(struct found *f, const json_t *jobs, size_t host, size_t n_hosts);

@@ -78,8 +78,8 @@ function drawHosts(hosts) {
         (rows.length < hosts.n_jobs
           ? rows.length + " of " + hosts.n_jobs + " jobs are shown: those that run, and the newest."
           : rows.length ? "" : "They have no job.");
-  const names = ["Job", "Owner", "State", "Nodes", "Started", "For", "Pass", "Cost", "Metrics"];
-  names.push("Speed", "Live", "Record");
+  const names = ["Job", "Owner", "State", "Nodes", "Started", "Duration", "Pass", "Cost", "Metrics"];
+  names.push("Speed", "Followed", "Record");
   $("hosts-jobs").replaceChildren(
     element("thead", {}, element("tr", {}, names.map((n) => element("th", { scope: "col" }, n)))),
     element("tbody", {}, rows.map(hostJob)),

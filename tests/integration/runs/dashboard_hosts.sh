@@ -191,6 +191,8 @@ cp "$TOP/tests/support/agent/fake_agent.py" libexec/paddle_agent
 cp "$TOP"/tests/support/agent/agent_{client,package}.py libexec/
 echo worker >libexec/paddle_worker
 printf '[cluster]\nhosts = local\nroot_dir = %s/evil-root%%n\n' "$TMP" >evil/conf.ini
+# A folder that paddlectl does not read itself: others may write to it.
+mkdir -p evil-root0/.paddlectl && chmod 777 evil-root0
 scenario() { /usr/bin/python3 - "$1" <<'END'
 import json, sys
 EVIL = "</script><script>document.title='broken out'</script><img src=x onerror=1>\x1b[2J\n\"\\\u202e" + "\u00e9" * 40
