@@ -36,7 +36,8 @@ best() { # COMMAND BEFORE: milliseconds
     [ "$(wc -l <table)" = 21 ] || { cat table >&2; exit 1; }
     echo $least
 }
-without=$(best 'rm -f output/.runs.index') with=$(best :)
+without=$(best 'rm -f output/.runs.index')
+with=$(best :)
 awk -v w="$with" -v o="$without" -v n="$n" 'BEGIN { w = w ? w : 1
     printf "bench runs-%d ratio %.2f target >=1.00 peer \"0.2 s\" ours %d ms theirs 200 ms\n", n, 200 / w, w
     printf "bench runs-%d-without ratio %.2f target >=1.00 peer \"no index\" ours %d ms theirs %d ms\n", n, o / w, w, o }'
