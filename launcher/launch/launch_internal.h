@@ -66,7 +66,7 @@ int launch_listen(struct launch *l, struct pd_err *err);
 void launch_close_gate(struct launch *l, int i);
 void launch_close_calls(struct launch *l);
 void launch_say_bye(struct launch *l, int node); /* if a call waits */
-void launch_call_waits(struct launch_call *k);   /* it is its node's: the next stream gets it */
+void launch_call_waits(struct launch_call *k);   /* for its node's next command */
 /* 0, or PD_ENOMEM. Takes the reference to `body`. */
 int launch_send(struct net_conn *c, uint16_t type, json_t *body);
 

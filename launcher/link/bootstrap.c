@@ -32,7 +32,7 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
  * $(ls) forks the shell, and ls alone does not: dash starts it with vfork. So ls writes into a
  * pipe, which an empty here-document opens and the kernel gives ls as /proc/self/fd/3; ${IFS#??} is
  * a newline. If that leaves y empty, peril asks again with $(ls): no /proc, an ls without ctimes.
- * Rows of more than 99 folders might fill the pipe.
+ * Rows of more than 30 folders might fill the pipe.
  *
  * The cached agent is run if its BLAKE2b-256 is right. A host without b2sum compares SHA-256, in
  * script_rest. The name of the empty file hashed-* beside the agent has the hash, inode, mode,
@@ -57,7 +57,7 @@ enum { AGENT_MAX_BYTES = 256 << 20, SEED_MAX_BYTES = 4 << 20 };
     "ask() { rows \"$@\" >/proc/self/fd/3; judge $# <&3; }; "                                     \
     "peril() { q=.; v=$PWD/; y=; seen=; case $v in /*) ;; *) return;; esac; "                     \
     "while v=${v%/*}; [ \"$v\" ]; do q=$q/..; set -- \"$q\" \"$@\"; done; old=; "                 \
-    "[ $# -lt 99 ] && eval \"ask $* 3<<E${IFS#??}E\"; "                                           \
+    "[ $# -lt 30 ] && eval \"ask $* 2>/dev/null 3<<E${IFS#??}E\"; "                               \
     "for old in \"\" 1; do [ \"$y\" ] || { "                                                      \
     "y=$(rows \"$@\" | { judge $#; echo \"$y $seen\"; }); seen=${y##* }; y=${y% *}; }; done; }; " \
     "whole() { c=$(b2sum -l 256 <\"$1\" 2>/dev/null); [ \"${c%% *}\" = $h ]; }; "                 \

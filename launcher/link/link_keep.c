@@ -96,8 +96,7 @@ int link_lost(struct link *l, struct pd_err *why, enum link_phase was) {
             return 1;
     } else {
         pd_err_clear(&l->why);
-        /* an attempt that the end of the lease cut off explains little: only if it was the only one
-         */
+        /* cut off by the end of the lease: recorded only if no other attempt failed */
         if (!l->keep.gave_up || !l->keep.reasons[1][0])
             add_reason(l, why);
         if (is_final(why->code)) {

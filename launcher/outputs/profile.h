@@ -23,7 +23,7 @@ struct outputs_clock {
 };
 
 /* A ping that was sent and answered at these times of paddlectl, at `now_ns` of the node, whose
- * boot id is `boot`. The clock of another boot is another one: the newest counts. */
+ * boot id is `boot`. A ping of another boot replaces the clock. */
 void outputs_clock_ping(struct outputs_clock *c, int64_t sent_ns, int64_t now_ns,
                         int64_t received_ns, const char *boot);
 

@@ -139,7 +139,7 @@ struct call_arg {
 static int on_command_end(void *arg) {
     struct callback_command *m = arg;
     struct callback *b = m->b;
-    if (b->call)
+    if (b->call || b->bye)
         return 0;
     b->call = m->c;
     b->is_open = 1;
@@ -333,10 +333,16 @@ static int read_secret(struct callback *b, struct pd_err *err) {
     char hex[2 * WIRE_KEY_BYTES + 1] = "";
     const char *text = getenv(CALLBACK_SECRET);
     size_t used = 0;
+    if (text && !*text)
+        text = NULL;
     if (text)
         snprintf(hex, sizeof hex, "%s", text);
-    for (ssize_t n = 1; !text && n > 0 && used<sizeof hex - 1; used += n> 0 ? (size_t)n : 0)
-        n = read(0, hex + used, sizeof hex - 1 - used);
+    while (!text && used < sizeof hex - 1) {
+        const ssize_t n = read(0, hex + used, sizeof hex - 1 - used);
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
     const int rc = pd_unhex(b->hs.key, sizeof b->hs.key, hex);
     sodium_memzero(hex, sizeof hex);
     return rc ? pd_fail(

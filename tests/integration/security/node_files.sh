@@ -73,8 +73,10 @@ if ls --time=ctime --time-style=+%s.%N / >/dev/null 2>&1; then
     mv "$agent.evil" "$agent"
     replaced "another inode"
     for name in "" "-" "-$hash" "-$hash:::::" "-$hash:*"; do
+        cp -p "$TMP/kept" "$agent.evil" && printf evil | dd of="$agent.evil" bs=1 seek=5000 conv=notrunc 2>/dev/null
+        mv "$agent.evil" "$agent"
         rm -f "$bin"/hashed* && touch "$bin/hashed$name"
-        cached "a file hashed$name"
+        replaced "a file hashed$name"
     done
 else
     echo "skipped: this ls shows no ctime"

@@ -25,7 +25,7 @@ for f in README.md README_cn.md; do
     n=$(lines $f)
     [ "$n" -le 120 ] || die "$f has $n lines, more than two screens"
 done
-{ cat README.md && printf '\nMore.\n%.0s' 1 2 3 4; } >"$TMP/long.md"
+{ cat README.md && printf '\nMore.\n%.0s' $(seq 120); } >"$TMP/long.md"
 holds "n > 120" n="$(lines "$TMP/long.md")"
 
 # What it must find, in a copy
