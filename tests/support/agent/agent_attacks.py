@@ -163,7 +163,8 @@ def attack_a_data_file(deed, direction, record, encrypt=True):
         there = agent.send_package("data", {"data": None, "data/a": data})["id"] if i == 2 else ""
         return dict(worker=worker, worker_hash=hashlib.blake2b(WORKER, digest_size=32).hexdigest(), data=there, data_apart=True)
     j = Job(encrypt=encrypt, pserver_nodes=[0], trainer_nodes=[2, 1], trainer_command="", set_up=set_up)
-    j.agents[0].ask("DATA_LIST", {"first": 0, "of": 1}, struct.pack("<I", 6) + b"data/a" + file_id + struct.pack("<II", 0, 0xffffffff))
+    row = struct.pack("<I", 6) + b"data/a" + file_id + struct.pack("<IIQ", 0, 0xffffffff, len(data))
+    j.agents[0].ask("DATA_LIST", {"first": 0, "of": 1}, row)
     ours = forged(DF_DATA, b"", b"owned" * 20)
     proxy = RecordProxy("127.0.0.1", ("127.0.0.1", j.peers[2]["port"]), deed, direction, record, 0, ours)
     j.peers[2] = dict(j.peers[2], addrs=["127.0.0.1"], port=proxy.port)
