@@ -137,6 +137,11 @@ def test_ids_of_jobs():
     assert sorted(after) == sorted(before), after
 
 
+def handles_ctrl_c(p):
+    with open("/proc/%d/status" % p.pid) as f:
+        return int(re.search(r"SigCgt:\s*([0-9a-f]+)", f.read()).group(1), 16) >> signal.SIGINT - 1 & 1
+
+
 def test_ctrl_c():
     every = ["LIST", "STATUS", "FETCH", "STOP", "CHECK", "CLEAN", "DS_BEGIN", "DS_SOURCE", "TURN", "JOB_SETUP", "JOIN", "LOG_SUBSCRIBE"]
     whole = {"LIST": {"jobs": [listed(pid=1, state="trainers")]}}
@@ -146,6 +151,9 @@ def test_ctrl_c():
         for name, args in commands.items():
             scenario(**how)
             p = subprocess.Popen([ctl, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            began = time.monotonic()
+            while p.poll() is None and not handles_ctrl_c(p) and time.monotonic() < began + 20:
+                time.sleep(0.05)
             time.sleep(0.7)
             began = time.monotonic()
             if p.poll() is not None and how.get("answers"):

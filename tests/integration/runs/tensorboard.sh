@@ -96,8 +96,8 @@ expect 0 "$ctl" runs --conf=conf.ini --tensorboard=events full
 read_events whole "$FILE" "$DIR"
 
 # --- a disk that is slow: each write takes longer than the lease of the job, which goes on nevertheless
-expect 0 env PADDLECTL_FAULT=slow.tensorboard.write:3000 "$ctl" run --conf=conf.ini --name=sluggish --num_passes=400 \
-    --attach_lease=1 --tensorboard=events
+expect 0 env PADDLECTL_FAULT=slow.tensorboard.write:6000 "$ctl" run --conf=conf.ini --name=sluggish --num_passes=400 \
+    --attach_lease=4 --tensorboard=events
 has "Pass 400/400 done"
 has_not "no more events for TensorBoard"
 of sluggish events
