@@ -26,7 +26,7 @@ for name in ${MODELS:-ngram ctr_dnn wide_deep mlp}; do
         products=$(awk -v a="$p" -v b="$products" 'BEGIN { print a < b ? a : b }')
         for threads in 1 2; do
             "$BIN/paddle_worker" trainer --local=1 --trainer_count=$threads --num_passes="$PASSES" --saving_period=0 --log_period=100000 >ours.log 2>&1 ||
-                { tail -3 ours.log >&2; exit 1; }
+                { tail -n 3 ours.log >&2; exit 1; }
             r=$(our_rate ours.log)
             [ "$r" -le "$best" ] || best=$r setting="$threads thread(s)"
         done

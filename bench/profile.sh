@@ -25,7 +25,7 @@ else
 fi
 rate() { # FOLDER OPTION...
     "$1/paddle_worker" trainer --local=1 --trainer_count=1 --num_passes="$PASSES" --saving_period=0 \
-        --log_period=100000 "${@:2}" >ours.log 2>&1 || { tail -3 ours.log >&2; exit 1; }
+        --log_period=100000 "${@:2}" >ours.log 2>&1 || { tail -n 3 ours.log >&2; exit 1; }
     our_rate ours.log
 }
 for name in ${MODELS:-mlp ngram}; do

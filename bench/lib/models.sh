@@ -8,7 +8,7 @@ unset ${!OPENBLAS_@} ${!OMP_@} # the caller's core type or number of threads
 prepare() { # NAME
     PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/drivers/models.py "$1" "$TMP/$1" ${STEPS:+"$STEPS"}
     PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 bench/drivers/models.py "$1" "$TMP/$1-init" 2
-    (cd "$TMP/$1-init" && "$BIN/paddle_worker" trainer --local=1 --save_initial=1 --save_dir=model --save_state=0 >log 2>&1 || { tail -3 log >&2; exit 1; })
+    (cd "$TMP/$1-init" && "$BIN/paddle_worker" trainer --local=1 --save_initial=1 --save_dir=model --save_state=0 >log 2>&1 || { tail -n 3 log >&2; exit 1; })
     "$BIN/paddlectl" export --model="$TMP/$1-init/model/pass-init" --out="$TMP/$1/init.npz" >/dev/null
     rm -rf "$TMP/$1-init"
     TORCH=$PWD/bench/peers/models_torch.py
