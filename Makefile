@@ -107,10 +107,11 @@ build/bin: | $(B)
 $(B):
 	@mkdir -p $@
 
-# Tests may call more of libc than the programs: src/base/base.h.
+# Tests may call more of libc than the programs: src/base/base.h. What they cost is mostly their compilation.
+TEST_OPT := $(if $(SANITIZE),-O0,-O1)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) $(if $(filter tests/%,$<),$(TEST_OPT)) -MMD -MP -c $< -o $@
 
 # The page of `paddlectl report` has these files in it.
 DYGRAPHS ?= /usr/share/javascript/dygraphs

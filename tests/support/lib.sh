@@ -43,13 +43,14 @@ skip() { echo "skipped: $*"; exit 77; }
 # name could be read as the new one's.
 start() { local name=$1; shift; : >"$TMP/$name.log"; "$@" >"$TMP/$name.log" 2>&1 & PID=$!; PIDS+=("$PID"); }
 # wait_for SECONDS TEXT COMMAND...: waits until the command succeeds. The limit is generous, not a
-# measurement.
+# measurement. A long wait asks less often: asking takes the CPU time that the awaited program needs.
 wait_for() {
-    local end=$((SECONDS + $1)) text=$2
+    local end=$((SECONDS + $1)) text=$2 nap=0.05 naps=0
     shift 2
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -lt $end ] || die "waited too long: $text"
-        sleep 0.05
+        sleep $nap
+        case $((naps += 1)) in 5) nap=0.1 ;; 10) nap=0.3 ;; esac
     done
 }
 # blas_used LOG: checks that a worker used the core type in PADDLE_BLAS_CORETYPE, if that is set

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `make demo` runs with each ENGINE, on a little of the text: to its end, and interrupted in the
 # middle. Nothing stays, and a stop looks like none of its processes had failed.
-# both
+# release only (launch_job and slurm run with sanitizers)
 . "$(dirname "$0")/../../support/lib.sh"
 [ -x /usr/sbin/sshd ] || skip "no sshd on this machine"
 [ -r /usr/share/wordnet/data.noun ] || skip "wordnet-base is not installed"
