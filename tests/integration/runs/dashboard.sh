@@ -4,13 +4,7 @@
 # checked by promtool, scraped and queried by a real Prometheus. The server refuses requests without the
 # token, with another host's name, or with a body.
 . "$(dirname "$0")/../../support/lib.sh"
-. "$TOP/tests/support/hosts.sh"
-. "$TOP/tests/support/tiny_model.sh"
 . "$TOP/tests/support/browser.sh"
-endless_job
-sed -i "s#^\[optimizer\]#[evaluator err]\ntype = classification_error\ninput = p\nlabel = y\n&#;
-    s#^train = .*#&\ntest = data/*#" ws/train.ini
-address() { grep -o 'http://127.0.0.1:[0-9]*/[0-9a-f]*/' "$1"; }
 # ask METHOD URL [NAME: VALUE]...: the status in $OUT, the answer in answer; 1: nobody answers
 ask() {
     OUT=$(/usr/bin/python3 - "$@" <<'PY'

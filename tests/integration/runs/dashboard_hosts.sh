@@ -4,13 +4,7 @@
 # and in the metrics, in headless Chromium. A host whose connection ends, and one that hangs, are named and
 # asked again. The job does not notice. An agent that is not ours cannot do more than fill the table.
 . "$(dirname "$0")/../../support/lib.sh"
-. "$TOP/tests/support/hosts.sh"
-. "$TOP/tests/support/tiny_model.sh"
 . "$TOP/tests/support/browser.sh"
-endless_job
-sed -i "s#^\[optimizer\]#[evaluator err]\ntype = classification_error\ninput = p\nlabel = y\n&#;
-    s#^train = .*#&\ntest = data/*#" ws/train.ini
-address() { grep -o 'http://127.0.0.1:[0-9]*/[0-9a-f]*/' "$1"; }
 get() { /usr/bin/python3 -c 'import sys, urllib.request
 sys.stdout.buffer.write(urllib.request.urlopen(sys.argv[1], timeout=60).read())' "$1" >answer; }
 # the data of the page satisfies this expression of Python, in which h is the part about hosts
