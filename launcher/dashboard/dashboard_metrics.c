@@ -27,7 +27,20 @@ static void put_head(struct pd_buf *out, const char *name, const char *type, con
 
 /* --- one number of each job --- */
 
-enum job_number { RUNNING, STARTED, LOST, RESTARTS, HOSTS, PASS, PASS_RATIO, COST, SPEED };
+enum job_number {
+    NONE,
+    RUNNING,
+    STARTED,
+    LOST,
+    RESTARTS,
+    HOSTS,
+    PASS,
+    PASS_RATIO,
+    COST,
+    SPEED,
+    TRAIN_METRICS,
+    TEST_METRICS
+};
 
 static double of_record(const struct dashboard_job *j, enum job_number which) {
     switch (which) {
@@ -128,24 +141,6 @@ static void put_agents_metrics(struct pd_buf *out, const struct dashboard_jobs *
     }
 }
 
-/* The numbers of series that agents tell, too. */
-static void put_agents_series(struct pd_buf *out, const struct dashboard_jobs *d,
-                              const char *name) {
-    static const struct {
-        const char *name;
-        enum job_number number;
-    } numbers[] = {{"paddle_job_pass", PASS},
-                   {"paddle_job_pass_ratio", PASS_RATIO},
-                   {"paddle_job_cost", COST},
-                   {"paddle_job_units_per_second", SPEED}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (!strcmp(name, numbers[i].name))
-            put_of_agents(out, d, name, numbers[i].number);
-    const int of_test = !strcmp(name, "paddle_job_test_metric");
-    if (of_test || !strcmp(name, "paddle_job_train_metric"))
-        put_agents_metrics(out, d, name, of_test);
-}
-
 static void put_hosts(struct pd_buf *out, const struct hosts_picture *p) {
     put_head(out, "paddle_host_up", "gauge", "1: the host of conf.ini answers");
     for (size_t i = 0; p && i < p->n_hosts; i++) {
@@ -164,46 +159,50 @@ static const struct of_series {
     const char *name, *type, *help, *ev, *key, *label;
     int of_chief; /* a number of the whole job, which trainer 0 reports */
     double plus;
+    enum job_number of_agents; /* what agents say of it, for a job whose record is not here */
 } of_series[] = {
-    {"paddle_job_pass", "gauge", "The pass that runs, from 1", "progress", "pass", NULL, 1, 1},
+    {"paddle_job_pass", "gauge", "The pass that runs, from 1", "progress", "pass", NULL, 1, 1,
+     PASS},
     {"paddle_job_pass_ratio", "gauge", "Part of this pass that is done", "progress", "fraction",
-     NULL, 1, 0},
-    {"paddle_job_cost", "gauge", "Cost per sample while training", "progress", "cost", NULL, 1, 0},
+     NULL, 1, 0, PASS_RATIO},
+    {"paddle_job_cost", "gauge", "Cost per sample while training", "progress", "cost", NULL, 1, 0,
+     COST},
     {"paddle_job_units_per_second", "gauge", "Speed of the job in samples or words", "progress",
-     "rate", NULL, 1, 0},
-    {"paddle_job_passes_total", "counter", "Passes that have ended", "pass", "pass", NULL, 1, 1},
+     "rate", NULL, 1, 0, SPEED},
+    {"paddle_job_passes_total", "counter", "Passes that have ended", "pass", "pass", NULL, 1, 1,
+     NONE},
     {"paddle_job_train_metric", "gauge", "Evaluators over the training data of the last pass",
-     "pass", "metrics.", "metric", 1, 0},
+     "pass", "metrics.", "metric", 1, 0, TRAIN_METRICS},
     {"paddle_job_test_cost", "gauge", "Cost per sample of the last test", "test", "cost", NULL, 1,
-     0},
+     0, NONE},
     {"paddle_job_test_metric", "gauge", "Evaluators of the last test", "test", "metrics.", "metric",
-     1, 0},
+     1, 0, TEST_METRICS},
     {"paddle_job_table_rows", "gauge", "Rows of a table on all servers", "pass", "rows.", "table",
-     1, 0},
+     1, 0, NONE},
     {"paddle_trainer_units_per_second", "gauge", "Speed of a trainer in samples or words",
-     "progress", "own_rate", NULL, 0, 0},
+     "progress", "own_rate", NULL, 0, 0, NONE},
     {"paddle_trainer_wait_ratio", "gauge", "Share of its time that a trainer waits for servers",
-     "progress", "wait", NULL, 0, 0},
+     "progress", "wait", NULL, 0, 0, NONE},
     {"paddle_trainer_sent_bytes_per_second", "gauge", "Bytes from a trainer to servers, now",
-     "progress", "sent_rate", NULL, 0, 0},
+     "progress", "sent_rate", NULL, 0, 0, NONE},
     {"paddle_trainer_received_bytes_per_second", "gauge", "Bytes from servers to a trainer, now",
-     "progress", "received_rate", NULL, 0, 0},
+     "progress", "received_rate", NULL, 0, 0, NONE},
     {"paddle_trainer_peak_memory_bytes", "gauge", "Most resident memory of a trainer", "pass",
-     "peak_memory", NULL, 0, 0},
+     "peak_memory", NULL, 0, 0, NONE},
     {"paddle_trainer_sent_bytes_total", "counter", "Bytes from a trainer to servers", "pass",
-     "sent", NULL, 0, 0},
+     "sent", NULL, 0, 0, NONE},
     {"paddle_trainer_received_bytes_total", "counter", "Bytes from servers to a trainer", "pass",
-     "received", NULL, 0, 0},
+     "received", NULL, 0, 0, NONE},
     {"paddle_pserver_sent_bytes_per_second", "gauge", "Bytes from a server to trainers, now",
-     "serving", "sent_rate", NULL, 0, 0},
+     "serving", "sent_rate", NULL, 0, 0, NONE},
     {"paddle_pserver_received_bytes_per_second", "gauge", "Bytes from trainers to a server, now",
-     "serving", "received_rate", NULL, 0, 0},
+     "serving", "received_rate", NULL, 0, 0, NONE},
     {"paddle_pserver_waiting_requests", "gauge", "Requests to a server that wait for a step",
-     "serving", "waiting", NULL, 0, 0},
+     "serving", "waiting", NULL, 0, 0, NONE},
     {"paddle_pserver_queued_bytes", "gauge", "Answers that trainers have not taken yet", "serving",
-     "queued", NULL, 0, 0},
+     "queued", NULL, 0, 0, NONE},
     {"paddle_pserver_table_rows", "gauge", "Rows of a table on a server", "serving", "rows.",
-     "table", 0, 0},
+     "table", 0, 0, NONE},
 };
 
 static void put_series(struct pd_buf *out, const struct of_series *m, const struct dashboard_job *j,
@@ -251,7 +250,11 @@ int dashboard_metrics(struct pd_buf *out, const struct dashboard_jobs *d, struct
         for (size_t i = 0; i < d->n; i++)
             for (size_t s = 0; s < d->v[i]->job.many.n; s++)
                 put_series(out, &of_series[k], d->v[i], d->v[i]->job.many.v[s]);
-        put_agents_series(out, d, of_series[k].name);
+        const enum job_number told = of_series[k].of_agents;
+        if (told == TRAIN_METRICS || told == TEST_METRICS)
+            put_agents_metrics(out, d, of_series[k].name, told == TEST_METRICS);
+        else
+            put_of_agents(out, d, of_series[k].name, told);
     }
     return out->failed ? pd_oom(err, "the metrics") : 0;
 }
