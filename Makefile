@@ -108,7 +108,7 @@ $(B):
 	@mkdir -p $@
 
 # Tests may call more of libc than the programs: src/base/base.h. What they cost is mostly their compilation.
-TEST_OPT := $(if $(SANITIZE),-O0,-O1)
+TEST_OPT := $(if $(SANITIZE),-O0,-O1 -Wno-format-truncation)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) $(if $(filter tests/%,$<),$(TEST_OPT)) -MMD -MP -c $< -o $@
