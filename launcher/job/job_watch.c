@@ -253,8 +253,8 @@ static void take_lost(struct job_node *n, const json_t *list) {
 /* Files of lost nodes have one copy, and new ones are made. */
 static void take_few(struct job *j, const struct ag_state *m) {
     char bytes[16];
-    if (!m->few_copies == !j->few_copies)
-        return;
+    if (m->few_copies < 0 || !m->few_copies == !j->few_copies)
+        return; /* a new head does not know it yet */
     j->few_copies = m->few_copies;
     table_bytes(bytes, sizeof bytes, (double)m->few_bytes);
     record_note(j->record, json_pack("{s:s, s:I, s:I}", "ev", "copies", "few",

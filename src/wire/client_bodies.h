@@ -105,7 +105,7 @@ enum { WIRE_CLIENT_VERSION = 3, WIRE_CLIENT_LEAST = 2 };
     X(body, TEXT, text, 0, WIRE_MAX_REASON, 0) \
     X(body, INT, head, 0, WIRE_MAX_NODES, 0)   \
     X(body, ARRAY, lost, 0, WIRE_MAX_NODES, 0) \
-    X(body, INT, few_copies, 0, INT64_MAX, 0)  \
+    X(body, INT, few_copies, -1, INT64_MAX, 0) \
     X(body, INT, few_bytes, 0, INT64_MAX, 0)
 #define WIRE_LOST_NODE(X, body)              \
     X(body, INT, node, 0, WIRE_MAX_NODES, 0) \

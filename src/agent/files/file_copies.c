@@ -39,6 +39,7 @@ struct file_copies {
     struct new_copies *came; /* by node: not logged yet */
     size_t *row, n;          /* rows of the index that have one copy, and are not copied yet */
     int is_stale;            /* a file that had no holder has one now */
+    int is_known;            /* `few` was told */
     struct file_few few;     /* those, and the files without any copy */
     struct file_copying now[AT_ONCE];
     char path[PATH_MAX]; /* of the last message */
@@ -85,6 +86,11 @@ static size_t live_holders(const struct file_fetch *d, const struct file_holders
             node[live++] = node[i];
     *any = n > 0;
     return live;
+}
+
+/* The nodes have told what they have: none can be missing in the list. */
+static int is_settled(const struct file_copies *k) {
+    return !k->is_stale && pd_mono_ns() - k->listed_ns > SETTLE_MS * UINT64_C(1000000);
 }
 
 static void list_files(struct file_fetch *d) {
@@ -304,12 +310,22 @@ void file_copies_tick(struct file_fetch *d) {
                 d->copies->lost[l.node] = 1;
         list_files(d);
         d->copies->listed_ns = pd_mono_ns();
+        d->copies->is_known = 0;
         d->o.io->few_changed(d->o.arg);
     }
     go_on(d);
+    if (!d->copies->is_known && is_settled(d->copies)) {
+        d->copies->is_known = 1;
+        d->o.io->few_changed(d->o.arg);
+    }
 }
 
 struct file_few file_few_copies(const struct file_fetch *d) {
-    const struct file_few none = {0};
-    return d && d->copies && d->o.io->is_head(d->o.arg) ? d->copies->few : none;
+    const struct file_few none = {0}, unknown = {.files = -1};
+    if (!d || d->o.spec->job.data_copies < COPIES || !d->o.io->is_head(d->o.arg) ||
+        !json_array_size(d->o.io->lost_nodes(d->o.arg)))
+        return none;
+    if (!d->copies || (!d->copies->few.files && !is_settled(d->copies)))
+        return unknown;
+    return d->copies->few;
 }

@@ -80,7 +80,8 @@ int file_on_asked(struct file_fetch *d, int node, const struct wire_frame *f, js
 struct file_serve *file_fetch_server(const struct file_fetch *d);
 /* 1: this node can be the head of the job, whose list of data files has come here. */
 int file_has_list(const struct file_fetch *d);
-/* On the head: data files with fewer copies than data_copies, and their bytes. d NULL: none. */
+/* On the head: data files with fewer copies than data_copies, and their bytes. d NULL: none. files
+ * is -1 after the loss of a node until the other nodes have told this head what they have. */
 struct file_few {
     int64_t files, bytes;
 };

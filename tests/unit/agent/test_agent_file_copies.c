@@ -83,6 +83,20 @@ static void a_lost_copy_is_made_again(void **state) {
     end();
 }
 
+/* What a head has listed may be out of date: "none" counts only when the nodes had time to tell. */
+static void none_is_said_late(void **state) {
+    (void)state;
+    begin(NULL);
+    lose_node(3); /* it has no file */
+    assert_int_equal(few(), -1);
+    run_for(1000, 0);
+    assert_int_equal(few(), -1);
+    run_for(20000, 0);
+    assert_int_equal(few(), 0);
+    assert_int_equal(n_on(0), 0);
+    end();
+}
+
 static void the_copy_is_on_another_machine(void **state) {
     (void)state;
     begin(json_pack("[i, i, i, i]", 0, 0, 2, 3)); /* node 0 is on the machine of node 1 */
@@ -172,6 +186,7 @@ static void a_trainer_that_waits_ends_the_pace(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_lost_copy_is_made_again, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(none_is_said_late, setup_two, teardown),
         cmocka_unit_test_setup_teardown(the_copy_is_on_another_machine, setup_two, teardown),
         cmocka_unit_test_setup_teardown(without_another_machine_any_node_gets_it, setup_two,
                                         teardown),
