@@ -4,7 +4,7 @@
  *     a node is lost ─▶ list the files that have one copy left ─▶ SETTLE_MS later, file by file:
  *     HD_FILE_COPY to a node of another machine ─▶ it fetches the file (file_want.c)
  *         ├─▶ HD_FILE_HERE: the next file
- *         └─▶ HD_FILE_COPY (it can't): another node
+ *         └─▶ HD_FILE_COPY (it can't): another node; if that can't either, no node is asked again
  *
  * A node makes one copy at a time, and one copy at a time is made of its files; AT_ONCE in the job.
  * Each has a limited pace (FILE_COPY_RATE), so that training keeps most of the network. A file that
@@ -17,7 +17,9 @@ enum {
     REPEAT_MS = 10000,
     AT_ONCE = 8,
     LOOK_AHEAD = 256, /* files that are looked at for one that can be copied now */
-    COPIES = 2
+    COPIES = 2,
+    NOBODY = -1,
+    SEVERAL = -2
 };
 
 struct file_copying {
@@ -33,7 +35,10 @@ struct new_copies {
 struct file_copies {
     size_t n_lost; /* the lost nodes of the list */
     uint64_t listed_ns;
-    char *lost, *left_out;   /* by node; left_out: it gets no copy */
+    char *lost, *left_out;   /* by node; left_out: it gets no copy now */
+    char *tried;             /* by node: it cannot get the file of choose_node */
+    unsigned *n_refused;     /* by node: files that it alone could not get */
+    int *refused_by;         /* by row: the node that could not get the file, or NOBODY, SEVERAL */
     int *machine;            /* by node */
     unsigned *n_copies;      /* by node: copies of files of other nodes */
     struct new_copies *came; /* by node: not logged yet */
@@ -50,6 +55,9 @@ void file_copies_free(struct file_copies *k) {
         return;
     free(k->lost);
     free(k->left_out);
+    free(k->tried);
+    free(k->n_refused);
+    free(k->refused_by);
     free(k->machine);
     free(k->n_copies);
     free(k->came);
@@ -62,6 +70,8 @@ static struct file_copies *new_copies(const struct file_fetch *d) {
     const size_t n = (size_t)s->n_nodes;
     struct file_copies *k = pd_calloc(1, sizeof *k);
     if (!k || !(k->lost = pd_calloc(n, 1)) || !(k->left_out = pd_calloc(n, 1)) ||
+        !(k->tried = pd_calloc(n, 1)) || !(k->n_refused = pd_calloc(n, sizeof *k->n_refused)) ||
+        !(k->refused_by = pd_calloc(file_index_n(d->list), sizeof *k->refused_by)) ||
         !(k->machine = pd_calloc(n, sizeof *k->machine)) ||
         !(k->n_copies = pd_calloc(n, sizeof *k->n_copies)) ||
         !(k->came = pd_calloc(n, sizeof *k->came)) ||
@@ -112,9 +122,16 @@ static void list_files(struct file_fetch *d) {
             continue;
         k->few.files++;
         k->few.bytes += (int64_t)h.bytes;
-        if (live)
+        if (live && k->refused_by[i] != SEVERAL)
             k->row[k->n++] = i;
     }
+}
+
+static void forget_refusals(struct file_fetch *d) {
+    struct file_copies *k = d->copies;
+    memset(k->n_refused, 0, (size_t)d->o.spec->n_nodes * sizeof *k->n_refused);
+    for (size_t i = 0; i < file_index_n(d->list); i++)
+        k->refused_by[i] = NOBODY;
 }
 
 static const char *node_name(const struct file_fetch *d, int node, char out[100]) {
@@ -150,6 +167,10 @@ static struct file_copying *find_copying(struct file_copies *k, int node) {
     return NULL;
 }
 
+static int can_be_asked(const struct file_fetch *d, int node) {
+    return !d->copies->lost[node] && d->o.io->is_here(d->o.arg, node);
+}
+
 static int is_copied_now(const struct file_copies *k, size_t row) {
     for (int i = 0; i < AT_ONCE; i++)
         if (k->now[i].used && k->now[i].row == row)
@@ -157,13 +178,19 @@ static int is_copied_now(const struct file_copies *k, size_t row) {
     return 0;
 }
 
-/* The node that gets the file, which `own` has. Without another machine, any other node. -1: none
- * can get it. */
-static int choose_node(const struct file_fetch *d, int own) {
+/* The node that gets the file, which `own` has. Without another machine, any other node; without
+ * one that got all its files, one that could not get another file. -1: none can get it. */
+static int choose_node(const struct file_fetch *d, size_t row, int own) {
     const struct file_copies *k = d->copies;
     const int n = d->o.spec->n_nodes;
-    const int id = wire_copy_node(k->machine, k->left_out, k->n_copies, n, own);
-    return id >= 0 ? id : wire_copy_node(NULL, k->left_out, k->n_copies, n, own);
+    int id = wire_copy_node(k->machine, k->left_out, k->n_copies, n, own);
+    if (id < 0)
+        id = wire_copy_node(NULL, k->left_out, k->n_copies, n, own);
+    if (id >= 0)
+        return id;
+    for (int i = 0; i < n; i++)
+        k->tried[i] = !can_be_asked(d, i) || k->refused_by[row] == i;
+    return wire_copy_node(NULL, k->tried, k->n_copies, n, own);
 }
 
 static void ask(struct file_fetch *d, struct file_copying *c) {
@@ -193,7 +220,7 @@ static int begin_copy(struct file_fetch *d) {
         if (!live_holders(d, &h, node, &any) || !d->o.io->is_here(d->o.arg, node[0]) ||
             find_copying(k, node[0]))
             continue;
-        const int to = choose_node(d, node[0]);
+        const int to = choose_node(d, k->row[i], node[0]);
         if (to < 0 || find_copying(k, to))
             continue;
         *slot = (struct file_copying){.used = 1, .from = node[0], .to = to, .row = k->row[i]};
@@ -242,7 +269,7 @@ static void go_on(struct file_fetch *d) {
         return;
     note_copied(d);
     for (int i = 0; i < d->o.spec->n_nodes; i++)
-        k->left_out[i] = k->left_out[i] > 1 ? 2 : (k->lost[i] || !d->o.io->is_here(d->o.arg, i));
+        k->left_out[i] = k->n_refused[i] || !can_be_asked(d, i);
     for (int i = 0; i < AT_ONCE; i++)
         if (k->now[i].used && now - k->now[i].asked_ns > REPEAT_MS * UINT64_C(1000000))
             ask(d, &k->now[i]); /* a message may be lost with its connection */
@@ -257,15 +284,18 @@ void file_copies_here(struct file_fetch *d) {
     d->copies->is_stale = d->copies->few.files > (int64_t)d->copies->n;
 }
 
-/* Other files come before it. */
-static void put_last(struct file_copies *k, size_t row) {
+/* Other files come before it, or it is not copied at all. */
+static void put_off(struct file_copies *k, size_t row, int for_ever) {
     size_t i = 0;
     while (i < k->n && k->row[i] != row)
         i++;
     if (i == k->n)
         return;
     memmove(k->row + i, k->row + i + 1, (k->n - i - 1) * sizeof *k->row);
-    k->row[k->n - 1] = row;
+    if (for_ever)
+        k->n--;
+    else
+        k->row[k->n - 1] = row;
 }
 
 void file_copies_refused(struct file_fetch *d, int node, const char *path) {
@@ -276,9 +306,18 @@ void file_copies_refused(struct file_fetch *d, int node, const char *path) {
     if (!c || c->to != node || strcmp(file_index_row(d->list, c->row, &h), path))
         return;
     c->used = 0;
-    k->left_out[node] = 2;
     k->n_copies[node]--;
-    put_last(k, c->row);
+    k->left_out[node] = 1; /* until go_on looks again */
+    /* The first node is at fault, until a second can't get the file either. */
+    int *by = &k->refused_by[c->row];
+    if (*by >= 0 && *by != node)
+        k->n_refused[*by]--;
+    else if (*by < 0)
+        k->n_refused[node]++;
+    *by = *by >= 0 && *by != node ? SEVERAL : node;
+    put_off(k, c->row, *by == SEVERAL);
+    if (!k->n)
+        log_copies(d);
     pd_warn(&d->o.core->log, "%s can't get a copy of data file %s; its log has the reason",
             node_name(d, node, name), file_shown_path(path, text));
 }
@@ -303,11 +342,14 @@ void file_copies_tick(struct file_fetch *d) {
     lost = d->o.io->lost_nodes(d->o.arg);
     if (!json_array_size(lost) || (!d->copies && !(d->copies = new_copies(d))))
         return;
-    if (json_array_size(lost) != d->copies->n_lost || is_to_list_again(d->copies)) {
+    const int is_new_loss = json_array_size(lost) != d->copies->n_lost;
+    if (is_new_loss || is_to_list_again(d->copies)) {
         d->copies->n_lost = json_array_size(lost);
         json_array_foreach (lost, i, v)
             if (!wire_get(&wire_lost_node, &l, v, NULL) && l.node < d->o.spec->n_nodes)
                 d->copies->lost[l.node] = 1;
+        if (is_new_loss)
+            forget_refusals(d);
         list_files(d);
         d->copies->listed_ns = pd_mono_ns();
         d->copies->is_known = 0;

@@ -138,6 +138,28 @@ static void a_node_that_can_not_is_left_out(void **state) {
     end();
 }
 
+/* Node 1 can't give two files: two nodes try each, and get the other files. */
+static void files_that_can_not_be_read_are_left_out(void **state) {
+    char path[PATH_MAX];
+    (void)state;
+    begin(NULL);
+    for (int k = 0; k < 2; k++) {
+        pd_fmt(path, sizeof path, "%s/workspace/%s", node[1]->core.paths.dir, names[k]);
+        assert_int_equal(unlink(path), 0);
+    }
+    lose_node(2);
+    run_for(5000, N_NAMES);
+    assert_int_equal(few(), N_NAMES);
+    run_for(20000, 2);
+    assert_int_equal(few(), 2);
+    assert_int_equal(n_on(0) + n_on(3), N_NAMES - 2);
+    for (int i = 0; i < 100 && n_asked[3] != n_on(3) + 2; i++)
+        run_for(200, 0);
+    run_for(1000, 0);
+    assert_int_equal(n_asked[3], n_on(3) + 2);
+    end();
+}
+
 /* Both holders are lost. */
 static void what_nobody_has_stays_few(void **state) {
     (void)state;
@@ -191,6 +213,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(without_another_machine_any_node_gets_it, setup_two,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_node_that_can_not_is_left_out, setup_two, teardown),
+        cmocka_unit_test_setup_teardown(files_that_can_not_be_read_are_left_out, setup_two,
+                                        teardown),
         cmocka_unit_test_setup_teardown(what_nobody_has_stays_few, setup_two, teardown),
         cmocka_unit_test_setup_teardown(a_copy_has_a_pace, setup_two, teardown),
         cmocka_unit_test_setup_teardown(a_trainer_that_waits_ends_the_pace, setup_two, teardown),
