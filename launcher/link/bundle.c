@@ -10,8 +10,11 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <openssl/sha.h>
+#include <sys/mman.h>
 
-enum { HASH = 32, DIGITS = 20, TRAILER = 8 + HASH + DIGITS };
+/* FRAME: the header of a frame that zstd skips */
+enum { HASH = 32, DIGITS = 20, FRAME = 8, TRAILER = 8 + HASH + DIGITS };
 
 /* 1: this program has a bundle. */
 static int find_bundle(int fd, char hash[HASH + 1], int64_t *offset) {
@@ -22,6 +25,27 @@ static int find_bundle(int fd, char hash[HASH + 1], int64_t *offset) {
         return 0;
     pd_fmt(hash, HASH + 1, "%.*s", HASH, t + 8);
     return !pd_parse_i64(t + 8 + HASH, 0, size, offset) && strspn(hash, "0123456789abcdef") == HASH;
+}
+
+/* The packed bytes have the hash of the trailer. A reader of the tar stops at its end, before the
+ * checksum of zstd, and damage in stored bytes would go unnoticed. */
+static int check_whole(int fd, const char *hash, int64_t offset, struct pd_err *err) {
+    const off_t size = lseek(fd, 0, SEEK_END), end = size - TRAILER - FRAME;
+    uint8_t sum[SHA256_DIGEST_LENGTH];
+    char hex[2 * sizeof sum + 1] = "";
+    uint8_t *all = offset < end ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    if (all == MAP_FAILED)
+        return pd_fail_errno(err, PD_EIO, errno, "cannot read this program");
+    if (all) {
+        SHA256(all + offset, (size_t)(end - offset), sum);
+        pd_hex(hex, sum, sizeof sum);
+        munmap(all, (size_t)size);
+    }
+    return strncmp(hex, hash, HASH)
+               ? pd_fail(err, PD_EDATA,
+                         "this program is damaged: its packed part has another "
+                         "checksum")
+               : 0;
 }
 
 static int damaged(struct archive *a, struct pd_err *err) {
@@ -69,14 +93,18 @@ static int unpack(int fd, int64_t offset, const char *dir, struct pd_err *err) {
 }
 
 /* Unpack beside `dir` and rename: `dir` is absent or whole. */
-static int unpack_once(int fd, int64_t offset, const char *dir, struct pd_err *err) {
+static int unpack_once(int fd, const char *hash, int64_t offset, const char *dir,
+                       struct pd_err *err) {
     char part[PATH_MAX];
     struct stat st;
     if (!stat(dir, &st))
         return 0;
+    int rc = check_whole(fd, hash, offset, err);
+    if (rc)
+        return rc;
     if (pd_fmt(part, sizeof part, "%s.XXXXXX", dir) || !mkdtemp(part))
         return pd_fail_errno(err, PD_EIO, errno, "cannot write %s", dir);
-    int rc = unpack(fd, offset, part, err);
+    rc = unpack(fd, offset, part, err);
     int folder = rc ? -1 : open(part, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (!rc && (folder < 0 || syncfs(folder)))
         rc = pd_fail_errno(err, PD_EIO, errno, "cannot write %s", dir);
@@ -112,7 +140,7 @@ int bundle_self_dir(char *out, size_t cap, struct pd_err *err) {
         if (!rc)
             rc = pd_private_dir(base, err); /* programs that run come from there */
         if (!rc)
-            rc = unpack_once(fd, offset, dir, err);
+            rc = unpack_once(fd, hash, offset, dir, err);
     }
     if (fd >= 0)
         close(fd);

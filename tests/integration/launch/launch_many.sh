@@ -5,6 +5,7 @@
 # processor time of a node is about the same in a job of 25 and of 150 nodes. Ctrl-C while 40 nodes start, of which
 # some wait for their turn.
 # limit 1200
+# alone (150 agents beside other tests are late for their lease)
 . "$(dirname "$0")/../../support/lib.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"
 export PYTHONDONTWRITEBYTECODE=1 LIMIT_S=280
