@@ -253,7 +253,7 @@ demo: packages-demo
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
 # Then 100,000 schedules of a simulated job (docs/folders/agent.md), the allocations of all unit tests and 1,000 scenarios of docs/faults.md.
 # Interrupted, these two continue where they were: build/unit-allocs-$(FAULTS_SEED).jsonl, build/faults-$(FAULTS_SEED).jsonl.
-# Then every fuzzer (docs/fuzzing.md), and Slurm, Open MPI and kubectl of Debian 13.
+# Then every fuzzer (docs/fuzzing.md), the integration tests with sanitizers, and Slurm, Open MPI and kubectl of Debian 13.
 FAULTS_SEED ?= 1
 FAULTS ?= 1000
 soak: packages-test
@@ -266,6 +266,7 @@ soak: packages-test
 	@tests/faults/unit_allocs --seed=$(FAULTS_SEED) --report=build/unit-allocs-$(FAULTS_SEED).jsonl
 	@tests/faults/faults --count=$(FAULTS) --seed=$(FAULTS_SEED) --report=build/faults-$(FAULTS_SEED).jsonl
 	@$(MAKE) --no-print-directory fuzz
+	@FLAVOURS=san tests/run-all integration/san
 	@WHOLE=1 FLAVOURS=release tests/run-all source/reproducible
 	@WHOLE=1 FLAVOURS=release tests/run-all train/cpu_matrix
 	@DEBIAN_STEPS="engines packages" tests/soak/debian 13 || [ $$? = 77 ]

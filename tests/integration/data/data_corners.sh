@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Data at its corners, as a user meets them: a table whose header names its columns and that comes through a pipe; folders with fewer files than
 # streams; labels that a cost can't take; a day that ends while a save is due.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 WORKER=$BIN/paddle_worker CTL=$BIN/paddlectl
 unset OPENBLAS_CORETYPE

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # paddlectl dispatch to four ssh hosts: any tree compares equal on each, after any edit too; what is there already is not sent; what is sent
 # leaves this machine once; an archive; --dry-run; two dispatches at once; a relay that dies; without relays.
+# both
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/hosts.sh"
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3"

@@ -3,7 +3,7 @@
 # engine = slurm: jobs in allocations of a real Slurm, of the user's own and of paddlectl run. The
 # way to a model, Ctrl-C, a failed trainer, an allocation that is refused, late, cancelled, or at
 # its time limit, killed programs, batch jobs, and an srun that holds bytes back.
-# both
+# release only (launch_srun and launch_job run with sanitizers)
 . "$(dirname "$0")/../../support/lib.sh"
 . "$TOP/tests/support/engines/slurm.sh" <<<"engine = slurm"
 
