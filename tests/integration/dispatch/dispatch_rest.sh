@@ -162,8 +162,8 @@ sed -i 's/^relay = off/&\ntrainer_command = dd if=\/dev\/zero bs=1 count=0 2>\/d
 printf '[cluster]\npservers = none\n' >>job.ini
 expect 0 "$ctl" run --conf=job.ini --outputs=whole
 for how in ctrl-c cut kill; do
-    tell delay 0 15 >/dev/null
     before=$(down)
+    tell hang 0 $((size / 2)) down >/dev/null
     start cut "$ctl" fetch --conf=job.ini --outputs="by-$how"
     came() { [ $(($(down) - before)) -ge $((size / 2)) ]; }
     wait_for 60 "half of the outputs" came
@@ -172,6 +172,7 @@ for how in ctrl-c cut kill; do
     cut) tell reset 0 >/dev/null ;;
     kill) kill -9 "$PID" ;;
     esac
+    go_on
     wait "$PID" 2>/dev/null
     tell pass 0 >/dev/null
     brought=$(($(down) - before))
