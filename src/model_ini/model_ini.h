@@ -58,10 +58,10 @@ struct layer_ini {
     struct ini_name name, type;
     struct ini_names inputs, param;
     struct ini_size size;
-    struct ini_name act, pooling, combine, init;
+    struct ini_name act, pooling, combine, init, kind;
     struct ini_bool bias, sparse_update, is_distributed, is_static;
     struct ini_number init_std, init_mean, init_max, rate, lr_factor, l1, l2;
-    struct ini_size dim;                                              /* factorization machine */
+    struct ini_size dim, rank;                                        /* pairs; cross layers */
     struct ini_size channels, height, width, filter, stride, padding; /* images */
     struct ini_number eps, momentum, scale;                           /* normalisation; cosine */
     struct ini_size negatives, share;                                 /* sampled output layers */

@@ -66,9 +66,28 @@ def towers(p, lines):
     return ((match + level[:, 0] + p["kind.w"][u][:, 0] + p["good.w"][m][:, 0] - y) ** 2).mean()
 
 
+def two_ways(v):
+    """Products of all pairs of the n vectors v[..., n, D]: D sums over the pairs, and the dot product of each pair."""
+    k, l = torch.tril_indices(v.shape[-2], v.shape[-2], -1)
+    products = v[..., k, :] * v[..., l, :]
+    return products.sum(-2), products.sum(-1)
+
+
+def pairs_model(p, lines):
+    column = [list(c) for c in zip(*lines)]
+    x, ids, y = torch.tensor(column[:4]).T, torch.tensor(column[4:7]).T, torch.tensor(column[8], dtype=torch.float32)
+    bottom = torch.tanh(x @ p["bottom.w"] + p["bottom.b"])
+    nfm, dots = two_ways(torch.cat([bottom[:, None], p["e.w"][ids]], 1))
+    tags = torch.stack([two_ways(p["tags.w"][one])[0] for one in column[7]])
+    h = sum(part @ p["h.w%d" % i] for i, part in enumerate((bottom, dots, nfm, tags)))
+    z = torch.relu(h + p["h.b"]) @ p["deep.w"] + p["deep.b"]
+    fm = torch.stack([two_ways(p["fm.w"][one])[1].sum() for one in column[7]])
+    return F.binary_cross_entropy_with_logits(z[:, 0] + fm, y)
+
+
 def forward(name, p, lines, norms, training=True):
-    if name == "towers":
-        return towers(p, lines)
+    if name in ("towers", "pairs"):
+        return {"towers": towers, "pairs": pairs_model}[name](p, lines)
     t = torch.tensor(lines, dtype=torch.float32)
     if name == "ngram":
         ids = t.long()
@@ -94,6 +113,13 @@ def forward(name, p, lines, norms, training=True):
         return F.cross_entropy(h @ p["p.w"] + p["p.b"], t[:, 144].long())
     ids, x = t[:, 4:7].long(), t[:, :4]
     e = p["e.w"][ids]
+    if name == "dcn":
+        x0 = torch.cat([e.flatten(1), x], 1)
+        xl = x0 * (x0 @ p["c1.w"] + p["c1.b"]) + x0
+        xl = x0 * (xl @ p["c2.v"] @ p["c2.u"] + p["c2.b"]) + xl
+        xl = x0 * (xl @ p["c3.w"]) + p["c3.b"] + xl
+        z = torch.relu(xl @ p["h.w"] + p["h.b"]) @ p["p.w"] + p["p.b"]
+        return F.binary_cross_entropy_with_logits(z[:, 0], t[:, 7])
     h = torch.relu(e.flatten(1) @ p["h1.w0"] + x @ p["h1.w1"] + p["h1.b"])
     if name == "wide_deep":
         h = torch.relu(h @ p["h2.w"] + p["h2.b"])

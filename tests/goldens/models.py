@@ -30,6 +30,7 @@ def optimizer(kind, rate, *rest):
 V, CLICK = 60, [("x", "dense", "columns = x0 x1 x2 x3"), ("a", "id", "vocabulary = 40"), ("b", "id", "vocabulary = 40"),
                 ("c", "id", "vocabulary = 40"), ("y", "id", "vocabulary = 2")]
 CLICK_COLUMNS = numbers("x", 4) + ["a", "b", "c", "y"]
+PAIRS_COLUMNS = numbers("x", 4) + ["a", "b", "c", "l", "y"]
 
 
 def ngram():
@@ -98,7 +99,27 @@ def batch_norm():
     return ini + "[cost c]\ntype = cross_entropy\ninput = p\nlabel = y\n" + optimizer("sgd", 0.3) + "[train]\nreproducible = topology\n"
 
 
-MODELS = {f.__name__: f for f in (ngram, mlp, wide_deep, deepfm, lenet, line, towers, batch_norm)}
+def dcn():
+    """Cross layers of each kind in a row, and a network above them."""
+    ini = csv(CLICK_COLUMNS, CLICK)
+    ini += layers(("e", "embedding", "a b c", "size = 6", "sparse_update = true", "init_std = 0.3"), ("all", "concat", "e x"),
+                  ("c1", "cross", "all all"), ("c2", "cross", "all c1", "rank = 5"), ("c3", "cross", "all c2", "kind = vector"),
+                  ("h", "fc", "c3", "size = 16", "act = relu"), ("p", "fc", "h", "size = 1", "act = sigmoid"))
+    return ini + "[cost c]\ntype = binary_cross_entropy\ninput = p\nlabel = y\n" + optimizer("adagrad", 0.05)
+
+
+def pairs():
+    """DLRM's dot products and NFM's bi-interaction, over vectors and inside a list, whose pairs are also a number, as in an FM."""
+    ini = csv(PAIRS_COLUMNS, CLICK[:-1] + [("l", "list", "vocabulary = 30")] + CLICK[-1:])
+    table = lambda name, field, size, *rest: (name, "embedding", field, "size = %d" % size, "sparse_update = true", "init_std = 0.3") + rest
+    ini += layers(table("e", "a b c", 6), ("bottom", "fc", "x", "size = 6", "act = tanh"), ("dots", "dot_interaction", "bottom e", "dim = 6"),
+                  ("nfm", "bi_interaction", "e bottom", "dim = 6"), table("tags", "l", 4, "pooling = bi_interaction"),
+                  ("h", "fc", "bottom dots nfm tags", "size = 16", "act = relu"), ("deep", "fc", "h", "size = 1"),
+                  table("fm", "l", 5, "pooling = fm"), ("p", "addto", "deep fm", "act = sigmoid"))
+    return ini + "[cost c]\ntype = binary_cross_entropy\ninput = p\nlabel = y\n" + optimizer("adagrad", 0.05)
+
+
+MODELS = {f.__name__: f for f in (ngram, mlp, wide_deep, deepfm, lenet, line, towers, batch_norm, dcn, pairs)}
 IMAGES = {"mlp": (20, 5), "lenet": (144, 4), "batch_norm": (36, 4)}  # numbers, classes
 
 
@@ -120,7 +141,10 @@ def sample(name, r):
         return x + [max(range(classes), key=lambda k: sum(x[k::classes]))]
     x, ids = [round(r.gauss(0, 1), 4) for _ in range(4)], [r.randrange(40) for _ in range(3)]
     z = x[0] - x[1] + (ids[0] % 3 - 1) + (ids[1] % 2) * (ids[2] % 2) * 2 - 0.5
-    return x + ids + [int(z + r.gauss(0, 0.5) > 0)]
+    tags = [[r.randrange(30) for _ in range(r.randrange(0, 5))]] if name == "pairs" else []
+    for words in tags:
+        z += 2 * (len({w % 3 for w in words}) == 2) - 1
+    return x + ids + tags + [int(z + r.gauss(0, 0.5) > 0)]
 
 
 def data(name):

@@ -43,8 +43,9 @@ struct nn_layer {
 extern const struct nn_layer *const nn_layers[]; /* ends with NULL */
 extern const struct nn_layer nn_layer_embedding, nn_layer_fc, nn_layer_concat, nn_layer_dropout,
     nn_layer_addto, nn_layer_product, nn_layer_dot, nn_layer_cos_sim, nn_layer_fm,
-    nn_layer_layer_norm, nn_layer_batch_norm, nn_layer_conv, nn_layer_pool,
-    nn_layer_negative_sampling, nn_layer_nce, nn_layer_skip_gram;
+    nn_layer_bi_interaction, nn_layer_dot_interaction, nn_layer_cross, nn_layer_layer_norm,
+    nn_layer_batch_norm, nn_layer_conv, nn_layer_pool, nn_layer_negative_sampling, nn_layer_nce,
+    nn_layer_skip_gram;
 
 /* the most parameters of a layer beyond one for each input */
 enum { NN_MORE_PARAMS = 3 };
@@ -139,7 +140,7 @@ struct nn_node {
     const struct nn_act *act;
     int bias;   /* the last parameter is a bias */
     float rate; /* rate of dropout; in other layers their one number */
-    /* width of one input (embedding), of one vector (fm) */
+    /* width of a row (embedding), of one vector (fm); rank (cross) */
     uint32_t dim;
     struct nn_image image;
     struct nn_window window;

@@ -259,6 +259,8 @@ row layer_size 2 "train.ini:10: size is a whole number from 1 to 16777216" "not 
     "ini 's/^size.*/size = eight/'; ctl run"
 row layer_input 2 "train.ini:9: layer 'line': there is no layer or field called 'z'" "(known: x, y, line)" \
     "ini 's/^inputs.*/inputs = z/'; ctl run"
+row layer_pairs 2 "train.ini:9: layer 'line': fm of one vector has no pairs" \
+    "pooling = fm or bi_interaction" "ini 's/^type = fc/type = fm/; s/^size/dim/'; ctl run"
 row cost_type 2 "train.ini:14: unknown cost type 'square'" "(known: cross_entropy" \
     "ini 's/^type = square_error/type = square/'; ctl run"
 row no_cost 2 "train.ini: there is no section [cost NAME]" "with type, input and label" \

@@ -8,7 +8,8 @@
 # limit 1800
 . "$(dirname "$0")/../../support/lib.sh"
 # The unit tests that call BLAS.
-TESTS="test_nn_kernel test_nn_exec test_nn_gradients test_nn_image test_nn_layers test_nn_sampler"
+TESTS="test_nn_kernel test_nn_exec test_nn_gradients test_nn_image test_nn_interactions test_nn_layers
+    test_nn_sampler"
 unset OPENBLAS_CORETYPE PADDLE_BLAS_CORETYPE
 [ "$(uname -m)" = x86_64 ] || skip "the table of core types is one of x86_64"
 

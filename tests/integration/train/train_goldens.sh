@@ -50,4 +50,17 @@ for golden in "$TOP"/tests/goldens/*.txt; do
     three_trainers
     compare "$name, 3 trainers" "$golden" "$TMP/t0.log"
 done
-[ "$(find "$TOP/tests/goldens" -name '*.txt' | wc -l)" -eq 8 ] || die "there are not 8 goldens"
+[ "$(find "$TOP/tests/goldens" -name '*.txt' | wc -l)" -eq 10 ] || die "there are not 10 goldens"
+
+# Cross layers and pairs give the same bits for any number of threads under reproducible = topology.
+for name in dcn pairs; do
+    cd "$TMP/models/$name" || die "no model $name"
+    for count in 1 2 3; do
+        # shellcheck disable=SC2086
+        "$WORKER" trainer --local=1 --trainer_count=$count --reproducible=topology $OPTIONS >"$TMP/local.log" 2>&1 ||
+            die "$name: $(tail -3 "$TMP/local.log")"
+        digest=$("$TOP/tests/support/model-digest" model/pass-00000 | cut -d' ' -f1)
+        [ "$count" = 1 ] && first=$digest
+        [ "$digest" = "$first" ] || die "$name: $count threads train another model than one"
+    done
+done

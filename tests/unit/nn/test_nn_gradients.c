@@ -106,6 +106,27 @@ static const struct {
               "c") "[cost d]\ntype = square_error\ninput = h\nlabel = t\nweight = 2\n"},
     {"rank", HEAD FC("p", "a", "1", "tanh") FC("q", "b", "1", "linear") COST("rank", "p q", "c")},
     {"sum", HEAD FC("p", "a b", "1", "softplus") "[cost c]\ntype = sum\ninput = p\nweight = 1.5\n"},
+    {"bi_interaction",
+     HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh")
+         LAYER("it", "bi_interaction", "v h v", "dim = 3\nact = tanh\n") SQUARE("it h")},
+    {"dot_interaction", HEAD EMB("v", "i j", "sparse_update = true\n") FC("h", "a", "6", "tanh")
+                            LAYER("it", "dot_interaction", "v h a v", "dim = 3\n") SQUARE("it h")},
+    {"pairs inside lists",
+     HEAD EMB("it", "l w", "sparse_update = true\npooling = bi_interaction\n") SQUARE("it")},
+    {"pairs inside lists, added up",
+     HEAD EMB("it", "l w", "pooling = bi_interaction\ncombine = sum\n") SQUARE("it")},
+    {"pairs inside lists, to one number", HEAD EMB("it", "l w", "pooling = fm\n") SQUARE("it")},
+    {"pairs inside lists, to one number, added up",
+     HEAD EMB("it", "l w", "sparse_update = true\npooling = fm\ncombine = sum\n") SQUARE("it")},
+    {"cross", HEAD FC("h", "a", "6", "tanh") FC("g", "b", "6", "tanh")
+                  LAYER("it", "cross", "h g", "") SQUARE("it h g")},
+    {"cross of numbers, twice", HEAD LAYER("c1", "cross", "a a", "bias = false\n")
+                                    LAYER("it", "cross", "a c1", "") SQUARE("it")},
+    {"cross, low rank", HEAD FC("h", "a", "6", "tanh") LAYER("c1", "cross", "h h", "rank = 2\n")
+                            LAYER("it", "cross", "h c1", "rank = 3\nbias = false\n") SQUARE("it")},
+    {"cross, vectors",
+     HEAD FC("h", "a", "6", "tanh") LAYER("c1", "cross", "h h", "kind = vector\n")
+         LAYER("it", "cross", "h c1", "kind = vector\nbias = false\n") SQUARE("it c1")},
 };
 
 static void collect(void *arg, const struct nn_check *c) {
