@@ -61,6 +61,12 @@ const char reference_rest[] = "[layer out]\n"
                               "input = out\n"
                               "label = click\n"
                               "\n"
+                              "[evaluator auc_of_users]\n"
+                              "type = gauc\n"
+                              "input = out\n"
+                              "label = click\n"
+                              "group = user_id\n"
+                              "\n"
                               "[optimizer]\n"
                               "type = adagrad\n"
                               "learning_rate = 0.05\n"
@@ -164,6 +170,17 @@ static void evaluators(struct pd_buf *out) {
             : (*e)->better < 0 ? "smaller"
                                : "");
     pd_put_u8(out, '\n');
+    paragraph(out, "gauc, ndcg and recall are means over groups. A group has the samples of all "
+                   "trainers with one value of the field `group`, such as a user. A group of gauc "
+                   "counts if it has samples of both classes, a group of ndcg or recall if it has "
+                   "a positive sample. `NAME.share` is the share of the samples in groups that "
+                   "count. Samples with equal outputs share their places. Source: "
+                   "[sources.md](sources.md#evaluators).");
+    paragraph(out, "These evaluators keep 16 bytes a sample in each thread. At the end of a pass "
+                   "each of several trainers sends 16 bytes and receives 16 bytes for each sample "
+                   "of all trainers. Beyond `max_samples` samples a part of the groups counts, "
+                   "with all of their samples. It is the same part for any number of trainers and "
+                   "threads, and in every pass over the same data.");
 }
 
 static void optimizers(struct pd_buf *out) {

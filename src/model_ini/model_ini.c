@@ -105,6 +105,12 @@ static const struct ini_key keys[] = {
     EVAL(threshold, V_NUMBER, -1e9, 1e9,
          "an output of one value means 1 from this value on; default 0.5"),
     EVAL(positive, V_SIZE, 0, 1 << 24, "the positive class of several; default 1"),
+    EVAL(group, V_NAME, 0, 0, "gauc, ndcg, recall: the field with the user or query of a sample"),
+    EVAL(group_weight, V_NAME, 0, 0,
+         "of a group: samples (default of gauc), positives or equal (default of ndcg, recall)"),
+    EVAL(k, V_SIZE, 1, 1 << 20, "ndcg, recall: number of first samples of a group; default 10"),
+    EVAL(max_samples, V_SIZE, 1024, 1 << 26,
+         "gauc, ndcg, recall: of more samples a part of the groups counts; default 262144"),
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 

@@ -6,10 +6,22 @@
 #include "nn/graph/graph_internal.h"
 
 const struct nn_evaluator *const nn_evaluators[] = {
-    &nn_eval_error, &nn_eval_auc, &nn_eval_log_loss,         &nn_eval_perplexity,
-    &nn_eval_rmse,  &nn_eval_mae, &nn_eval_precision_recall, &nn_eval_calibration,
+    &nn_eval_error,
+    &nn_eval_auc,
+    &nn_eval_log_loss,
+    &nn_eval_normalized_entropy,
+    &nn_eval_perplexity,
+    &nn_eval_rmse,
+    &nn_eval_mae,
+    &nn_eval_precision_recall,
+    &nn_eval_calibration,
+    &nn_eval_gauc,
+    &nn_eval_ndcg,
+    &nn_eval_recall,
     NULL,
 };
+
+enum { REDUCE = 1 << 16 }; /* numbers in one call of nn_eval_all.sum */
 
 struct value {
     char name[NN_EVAL_NAME_MAX];
@@ -37,8 +49,8 @@ int nn_eval_new(struct nn_eval **out, const struct nn_graph *g, struct pd_err *e
         ok = v->of && v->value;
     }
     for (uint32_t i = 0; ok && i < g->n_evals; i++)
-        if (g->eval[i].type->pairs)
-            ok = !nn_auc_new(&v->of[i].auc);
+        if (g->eval[i].type->collects)
+            ok = (v->of[i].collected = g->eval[i].type->collects->new (&g->eval[i])) != NULL;
     if (!ok) {
         nn_eval_free(v);
         return pd_fail(err, PD_ENOMEM, "no memory for the evaluators");
@@ -51,7 +63,8 @@ void nn_eval_free(struct nn_eval *v) {
     if (!v)
         return;
     for (uint32_t i = 0; v->of && i < v->g->n_evals; i++)
-        nn_auc_free(v->of[i].auc);
+        if (v->of[i].collected)
+            v->g->eval[i].type->collects->free(v->of[i].collected);
     free(v->of);
     free(v->label);
     free(v->value);
@@ -61,8 +74,8 @@ void nn_eval_free(struct nn_eval *v) {
 void nn_eval_clear(struct nn_eval *v) {
     for (uint32_t i = 0; i < v->g->n_evals; i++) {
         memset(v->of[i].sum, 0, sizeof v->of[i].sum);
-        if (v->of[i].auc)
-            nn_auc_clear(v->of[i].auc);
+        if (v->of[i].collected)
+            v->g->eval[i].type->collects->clear(v->of[i].collected);
     }
     v->n_values = 0;
 }
@@ -92,11 +105,12 @@ int nn_eval_add(struct nn_eval *v, const struct nn_exec *e, struct pd_err *err) 
                 !strcmp(in->act->name, "sigmoid") || !strcmp(in->act->name, "softmax");
             rc = read_labels(v, e, ev->label);
             r.label = v->label;
+            r.group = ev->type->of_group ? nn_ids(e, ev->group) : NULL;
         }
-        if (!rc && ev->type->pairs)
-            rc = nn_auc_add(v->of[k].auc, &r);
-        else if (!rc)
+        if (!rc && ev->type->add)
             ev->type->add(&v->of[k], &r);
+        if (!rc && ev->type->collects)
+            rc = ev->type->collects->add(&v->of[k], &r);
         if (rc)
             return pd_fail(err, rc, "no memory for evaluator '%s'", ev->name);
     }
@@ -108,10 +122,18 @@ int nn_eval_merge(struct nn_eval *into, const struct nn_eval *from, struct pd_er
     for (uint32_t k = 0; k < g->n_evals; k++) {
         for (uint32_t i = 0; i < g->eval[k].type->n_sums; i++)
             pd_exact_sum_merge(&into->of[k].sum[i], &from->of[k].sum[i]);
-        if (into->of[k].auc && nn_auc_merge(into->of[k].auc, from->of[k].auc))
+        if (into->of[k].collected &&
+            g->eval[k].type->collects->merge(into->of[k].collected, from->of[k].collected))
             return pd_fail(err, PD_ENOMEM, "no memory for evaluator '%s'", g->eval[k].name);
     }
     return 0;
+}
+
+int nn_eval_sum(const struct nn_eval_all *all, double *v, size_t n, struct pd_err *err) {
+    int rc = 0;
+    for (size_t at = 0; all->sum && !rc && at < n; at += REDUCE)
+        rc = all->sum(all->arg, v + at, n - at < REDUCE ? n - at : REDUCE, err);
+    return rc;
 }
 
 static int total_sums(struct nn_eval_sums *s, uint32_t n, const struct nn_eval_all *all,
@@ -133,9 +155,9 @@ int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_er
         const struct nn_eval_node *ev = &v->g->eval[k];
         double sum[NN_EVAL_SUMS] = {0};
         struct nn_value out[NN_EVAL_VALUES];
-        int rc = total_sums(&v->of[k], ev->type->n_sums, all, err);
-        if (!rc && ev->type->pairs)
-            rc = nn_auc_total(v->of[k].auc, all, err);
+        int rc = ev->type->collects ? ev->type->collects->total(&v->of[k], ev, all, err) : 0;
+        if (!rc)
+            rc = total_sums(&v->of[k], ev->type->n_sums, all, err);
         if (rc)
             return rc;
         for (uint32_t i = 0; i < ev->type->n_sums; i++)

@@ -19,7 +19,7 @@
  */
 #include "nn/evals/eval_internal.h"
 
-enum { EXACT = 1 << 17, BUCKETS = 1 << 15, REDUCE = 1 << 16 };
+enum { EXACT = 1 << 17, BUCKETS = 1 << 15 };
 
 struct nn_auc {
     uint64_t *pair; /* output in ascending order << 1 | label */
@@ -32,14 +32,7 @@ struct nn_auc {
     double value, bound;
 };
 
-/* A float's bits, mapped so that their order is that of the floats; -0 becomes 0. */
-static uint32_t ordered(float x) {
-    uint32_t u;
-    x += 0.0f;
-    memcpy(&u, &x, sizeof u);
-    return u >> 31 ? ~u : u | 1u << 31;
-}
-
+/* The inverse of nn_eval_ordered. */
 static float unordered(uint32_t u) {
     float x;
     u = u >> 31 ? u & ~(1u << 31) : ~u;
@@ -53,17 +46,20 @@ static uint32_t bucket_of(const struct nn_auc *a, float x) {
     return v >= BUCKETS - 1 ? BUCKETS - 1 : v > 0 ? (uint32_t)v : 0;
 }
 
-int nn_auc_new(struct nn_auc **out) { return (*out = pd_calloc(1, sizeof **out)) ? 0 : PD_ENOMEM; }
+static void *auc_new(const struct nn_eval_node *ev) {
+    (void)ev;
+    return pd_calloc(1, sizeof(struct nn_auc));
+}
 
-void nn_auc_free(struct nn_auc *a) {
-    if (!a)
-        return;
+static void auc_free(void *collected) {
+    struct nn_auc *a = collected;
     free(a->pair);
     free(a->bucket);
     free(a);
 }
 
-void nn_auc_clear(struct nn_auc *a) {
+static void auc_clear(void *collected) {
+    struct nn_auc *a = collected;
     free(a->bucket);
     a->bucket = NULL;
     a->n = a->n_nan = 0;
@@ -99,7 +95,8 @@ static int put(struct nn_auc *a, uint64_t pair) {
 
 /* A single output is a score for class 1. If class 0 is the positive one, both orders turn round,
  * and the area is that of class 1. */
-int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r) {
+static int auc_add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
+    struct nn_auc *a = s->collected;
     const uint32_t column = r->cols > 1 ? r->positive : 0;
     const int turned = r->cols == 1 && !r->positive;
     a->is_probability = r->is_probability;
@@ -108,13 +105,15 @@ int nn_auc_add(struct nn_auc *a, const struct nn_eval_rows *r) {
         int positive = (r->label[i] == (double)r->positive) != turned;
         if (isnan(y))
             a->n_nan++;
-        else if (put(a, (uint64_t)ordered(y) << 1 | (unsigned)positive))
+        else if (put(a, (uint64_t)nn_eval_ordered(y) << 1 | (unsigned)positive))
             return PD_ENOMEM;
     }
     return 0;
 }
 
-int nn_auc_merge(struct nn_auc *into, const struct nn_auc *from) {
+static int auc_merge(void *to, const void *more) {
+    struct nn_auc *into = to;
+    const struct nn_auc *from = more;
     into->is_probability |= from->is_probability;
     into->n_nan += from->n_nan;
     if (from->bucket && to_buckets(into))
@@ -152,15 +151,6 @@ static void finish_area(struct nn_auc *a, const struct area *s, double nan, int 
     a->bound = exact ? 0 : (double)s->within / (2 * pairs);
 }
 
-static int sum(const struct nn_eval_all *all, double *v, size_t n, struct pd_err *err) {
-    for (size_t at = 0; all->sum && at < n; at += REDUCE) {
-        int rc = all->sum(all->arg, v + at, n - at < REDUCE ? n - at : REDUCE, err);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
 /* Every rank puts its samples behind those of the ranks before it, and gets all samples. */
 static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t before, size_t n,
                        double nan, struct pd_err *err) {
@@ -171,7 +161,7 @@ static int total_exact(struct nn_auc *a, const struct nn_eval_all *all, size_t b
     for (size_t i = 0; !rc && i < a->n; i++)
         v[before + i] = (double)a->pair[i];
     if (!rc)
-        rc = sum(all, v, n, err);
+        rc = nn_eval_sum(all, v, n, err);
     for (size_t i = 0; !rc && i < n; i++)
         p[i] = (uint64_t)v[i];
     if (!rc)
@@ -197,7 +187,7 @@ static int total_buckets(struct nn_auc *a, const struct nn_eval_all *all, double
     for (size_t i = 0; !rc && i < 2 * BUCKETS; i++)
         v[i] = (double)a->bucket[i];
     if (!rc)
-        rc = sum(all, v, 2 * BUCKETS, err);
+        rc = nn_eval_sum(all, v, 2 * BUCKETS, err);
     for (size_t i = 0; !rc && i < BUCKETS; i++)
         add_group(&s, (uint64_t)v[BUCKETS + i], (uint64_t)v[i]);
     if (!rc)
@@ -206,8 +196,11 @@ static int total_buckets(struct nn_auc *a, const struct nn_eval_all *all, double
     return rc;
 }
 
-int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err *err) {
+static int auc_total(struct nn_eval_sums *s, const struct nn_eval_node *ev,
+                     const struct nn_eval_all *all, struct pd_err *err) {
+    struct nn_auc *a = s->collected;
     enum { NANS, MANY, KIND, OWN };
+    (void)ev;
     size_t n = OWN + all->n_ranks, before = 0, total = 0;
     double *v = pd_calloc(n, sizeof *v);
     int rc = v ? 0 : pd_oom(err, "an evaluator");
@@ -216,7 +209,7 @@ int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err 
         v[MANY] = a->bucket != NULL;
         v[KIND] = a->is_probability;
         v[OWN + all->rank] = (double)a->n;
-        rc = sum(all, v, n, err);
+        rc = nn_eval_sum(all, v, n, err);
     }
     for (uint32_t i = 0; !rc && i < all->n_ranks; i++) {
         before += i < all->rank ? (size_t)v[OWN + i] : 0;
@@ -234,12 +227,19 @@ int nn_auc_total(struct nn_auc *a, const struct nn_eval_all *all, struct pd_err 
 
 static uint32_t finish(const double *sums, const struct nn_eval_sums *s,
                        struct nn_value out[NN_EVAL_VALUES]) {
+    const struct nn_auc *a = s->collected;
     (void)sums;
-    out[1] = (struct nn_value){"bound", s->auc->bound};
-    return nn_eval_one(out, s->auc->value) + (s->auc->bound > 0);
+    out[1] = (struct nn_value){"bound", a->bound};
+    return nn_eval_one(out, a->value) + (a->bound > 0);
 }
 
+static const struct nn_collector collector = {auc_new, auc_free,  auc_clear,
+                                              auc_add, auc_merge, auc_total};
+
 const struct nn_evaluator nn_eval_auc = {
-    "auc", 0,    0,      0,
-    1,     NULL, finish, "share of pairs of a positive and a negative sample in the right order",
-    1,     NULL};
+    .name = "auc",
+    .collects = &collector,
+    .finish = finish,
+    .text = "share of pairs of a positive and a negative sample in the right order",
+    .better = 1,
+};

@@ -37,13 +37,9 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_calibration = {
-    "calibration",
-    0,
-    0,
-    N,
-    0,
-    add,
-    finish,
-    "ratio of predicted to actual positives, and expected calibration error",
-    0,
-    NULL};
+    .name = "calibration",
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "ratio of predicted to actual positives, and expected calibration error",
+};

@@ -25,13 +25,11 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
     return nn_eval_one(out, sum[WRONG] / sum[SAMPLES]);
 }
 
-const struct nn_evaluator nn_eval_error = {"classification_error",
-                                           0,
-                                           0,
-                                           N,
-                                           0,
-                                           add,
-                                           finish,
-                                           "share of samples whose largest output is not the label",
-                                           -1,
-                                           NULL};
+const struct nn_evaluator nn_eval_error = {
+    .name = "classification_error",
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "share of samples whose largest output is not the label",
+    .better = -1,
+};

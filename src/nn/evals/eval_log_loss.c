@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* eval_log_loss.c - the mean of -log of the label's predicted probability. Probabilities count as
- * at least 1e-7, the distance of a float32 from 1: a saturated output counts 16.1, not infinity. */
+/* eval_log_loss.c - the mean of -log of the label's predicted probability. */
 #include "nn/evals/eval_internal.h"
 
 enum { SAMPLES, LOSS, N };
-#define LEAST 1e-7
 
 static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
     pd_exact_sum_add(&s->sum[SAMPLES], r->n);
@@ -15,7 +13,7 @@ static void add(struct nn_eval_sums *s, const struct nn_eval_rows *r) {
             p = r->label[i] > 0.5 ? (double)*y : 1 - (double)*y;
         else if (r->label[i] >= 0 && r->label[i] < r->cols)
             p = (double)y[(uint32_t)r->label[i]];
-        pd_exact_sum_add(&s->sum[LOSS], -log(p < LEAST ? LEAST : p));
+        pd_exact_sum_add(&s->sum[LOSS], nn_eval_minus_log(p));
     }
 }
 
@@ -26,8 +24,10 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_log_loss = {
-    "log_loss", 0,
-    0,          N,
-    0,          add,
-    finish,     "mean of -log of the probability of the label, which is taken as at least 1e-7",
-    -1,         NULL};
+    .name = "log_loss",
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "mean of -log of the probability of the label, which is taken as at least 1e-7",
+    .better = -1,
+};

@@ -19,5 +19,11 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_mae = {
-    "mae", 0,   1, N, 0, add, finish, "mean of the absolute differences between output and label",
-    -1,    NULL};
+    .name = "mae",
+    .max_cols = 1,
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "mean of the absolute differences between output and label",
+    .better = -1,
+};

@@ -16,4 +16,11 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_perplexity = {
-    "perplexity", 1, 0, N, 0, add, finish, "exp of the mean of a cost", -1, NULL};
+    .name = "perplexity",
+    .of_cost = 1,
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "exp of the mean of a cost",
+    .better = -1,
+};

@@ -32,13 +32,11 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_precision_recall = {
-    "precision_recall",
-    0,
-    0,
-    N,
-    0,
-    add,
-    finish,
-    "precision, recall and F1 of the positive class",
-    1,
-    "f1"};
+    .name = "precision_recall",
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "precision, recall and F1 of the positive class",
+    .better = 1,
+    .judge = "f1",
+};

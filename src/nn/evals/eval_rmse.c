@@ -19,6 +19,11 @@ static uint32_t finish(const double *sum, const struct nn_eval_sums *s,
 }
 
 const struct nn_evaluator nn_eval_rmse = {
-    "rmse", 0,   1,      N,
-    0,      add, finish, "root of the mean of the squared differences between output and label",
-    -1,     NULL};
+    .name = "rmse",
+    .max_cols = 1,
+    .n_sums = N,
+    .add = add,
+    .finish = finish,
+    .text = "root of the mean of the squared differences between output and label",
+    .better = -1,
+};

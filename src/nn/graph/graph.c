@@ -5,13 +5,11 @@
 #include "nn/graph/graph.h"
 
 #include "model_ini/model_ini_key.h"
-#include "nn/graph/evaluator.h"
 #include "nn/graph/sampler.h"
 
 /* --- nodes --- */
 
-/* The index of the node called `name` among the first `n`, or -1. */
-static int find_node(const struct nn_graph *g, uint32_t n, const char *name) {
+int nn_build_find_node(const struct nn_graph *g, uint32_t n, const char *name) {
     for (uint32_t i = 0; i < n; i++)
         if (!strcmp(g->node[i].name, name))
             return (int)i;
@@ -34,10 +32,8 @@ static void add_known(char *known, size_t cap, const char *name) {
         snprintf(known + n, cap - n, ", ...");
 }
 
-/* The end of an error about a name that is neither of the fields nor of the layers: see pd_suggest.
- */
-static const char *suggest_node(const struct nn_graph *g, int fields, int layers, const char *name,
-                                char out[120]) {
+const char *nn_build_suggest_node(const struct nn_graph *g, int fields, int layers,
+                                  const char *name, char out[120]) {
     char known[90] = "";
     for (uint32_t i = 0; fields && i < g->n_fields; i++)
         add_known(known, sizeof known, g->node[i].name);
@@ -147,7 +143,7 @@ static int add_layer(struct nn_build *b, uint32_t l, struct pd_err *err) {
     if (!n->in || !n->param || !n->use)
         return nn_build_no_memory(b, err);
     for (uint32_t k = 0; k < ini->inputs.n; k++) {
-        n->in[k] = (uint32_t)find_node(g, n->id, ini->inputs.at[k].text);
+        n->in[k] = (uint32_t)nn_build_find_node(g, n->id, ini->inputs.at[k].text);
         g->node[n->in[k]].n_readers++;
     }
     n->n_in = ini->inputs.n;
@@ -199,7 +195,7 @@ static int visit(struct layer_walk *w, uint32_t l, struct pd_err *err) {
         return cycle_error(w, l, err);
     w->mark[l] = 1;
     w->path[w->n_path++] = l;
-    if (find_node(w->b->g, w->b->g->n_fields, ini->name.text) >= 0)
+    if (nn_build_find_node(w->b->g, w->b->g->n_fields, ini->name.text) >= 0)
         return pd_fail(err, PD_ECONF, "%s:%d: layer '%s' has the name of a field (line %d)",
                        w->b->file, ini->name.line, ini->name.text, m->data.fields.line);
     if (!ini->inputs.line)
@@ -213,11 +209,11 @@ static int visit(struct layer_walk *w, uint32_t l, struct pd_err *err) {
         int in = find_layer_ini(m, name), rc = 0;
         if (in >= 0)
             rc = visit(w, (uint32_t)in, err);
-        else if (find_node(w->b->g, w->b->g->n_fields, name) < 0)
+        else if (nn_build_find_node(w->b->g, w->b->g->n_fields, name) < 0)
             rc = pd_fail(err, PD_ECONF,
                          "%s:%d: layer '%s': there is no layer or field called '%s'%s", w->b->file,
                          ini->inputs.line, ini->name.text, name,
-                         suggest_node(w->b->g, 1, 1, name, text));
+                         nn_build_suggest_node(w->b->g, 1, 1, name, text));
         if (rc)
             return rc;
     }
@@ -246,11 +242,11 @@ static int find_label(const struct nn_build *b, const char *what, const char *ow
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no label", b->file, owner_line, what,
                        owner);
     char text[120];
-    int i = find_node(b->g, b->g->n_fields, label->text);
+    int i = nn_build_find_node(b->g, b->g->n_fields, label->text);
     if (i < 0)
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': its label '%s' is not a field%s", b->file,
                        label->line, what, owner, label->text,
-                       suggest_node(b->g, 1, 0, label->text, text));
+                       nn_build_suggest_node(b->g, 1, 0, label->text, text));
     enum pd_field_kind is = b->g->node[i].field.kind;
     if (is == PD_LIST || (is == PD_DENSE && kind == NN_LABEL_CLASS))
         return pd_fail(err, PD_ECONF,
@@ -268,11 +264,11 @@ static int find_input_layer(const struct nn_build *b, const char *what, const ch
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s' has no input", b->file, owner_line, what,
                        owner);
     char text[120];
-    int i = find_node(b->g, b->g->n_nodes, input->text);
+    int i = nn_build_find_node(b->g, b->g->n_nodes, input->text);
     if (i < 0 || !b->g->node[i].type)
         return pd_fail(err, PD_ECONF, "%s:%d: %s '%s': there is no layer called '%s'%s", b->file,
                        input->line, what, owner, input->text,
-                       suggest_node(b->g, 0, 1, input->text, text));
+                       nn_build_suggest_node(b->g, 0, 1, input->text, text));
     *out = (uint32_t)i;
     return 0;
 }
@@ -368,13 +364,15 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
                            b->file, ini->input.line ? ini->input.line : ini->name.line,
                            ini->name.text, ini->input.text);
         ev->input = c;
-        return 0;
+        return nn_build_eval_keys(b, ini, ev, err);
     }
     int rc = find_input_layer(b, "evaluator", ini->name.text, ini->name.line, &ini->input,
                               &ev->input, err);
     if (!rc)
         rc = find_label(b, "evaluator", ini->name.text, ini->name.line, &ini->label, NN_LABEL_VALUE,
                         &ev->label, err);
+    if (!rc)
+        rc = nn_build_eval_keys(b, ini, ev, err);
     const struct nn_node *in = &g->node[ev->input];
     if (!rc && ev->type->max_cols && in->size > ev->type->max_cols)
         rc = pd_fail(
@@ -387,6 +385,13 @@ static int add_evaluator(struct nn_build *b, const struct evaluator_ini *ini, st
             "%s:%d: evaluator '%s': positive is class %u, but '%s' (line %d) is [batch x %u]",
             b->file, ini->positive.line ? ini->positive.line : ini->name.line, ev->name,
             ev->positive, in->name, in->line, in->size);
+    if (!rc && ev->type->of_probabilities && strcmp(in->act->name, "sigmoid") &&
+        strcmp(in->act->name, "softmax"))
+        rc = pd_fail(err, PD_ECONF,
+                     "%s:%d: evaluator '%s': %s needs an input with act = sigmoid or softmax, but "
+                     "'%s' (line %d) has %s",
+                     b->file, ini->input.line, ev->name, ev->type->name, in->name, in->line,
+                     in->act->name);
     return rc;
 }
 

@@ -15,6 +15,7 @@
 #include "math/rng.h"
 #include "data/schema/batch.h"
 #include "model_ini/model_ini.h"
+#include "nn/graph/evaluator.h"
 #include "nn/graph/graph.h"
 
 struct nn_build;
@@ -109,7 +110,6 @@ extern const struct nn_cost_type *const nn_cost_types[]; /* ends with NULL */
 extern const struct nn_cost_type nn_cost_cross_entropy, nn_cost_binary_cross_entropy,
     nn_cost_square_error, nn_cost_huber, nn_cost_rank, nn_cost_sum;
 
-struct nn_evaluator;                                     /* evaluator.h */
 extern const struct nn_evaluator *const nn_evaluators[]; /* ends with NULL */
 
 /* --- graph --- */
@@ -181,6 +181,11 @@ struct nn_eval_node {
     uint32_t label;   /* field */
     double threshold; /* see evaluator.h */
     uint32_t positive;
+    /* of an evaluator with groups */
+    uint32_t group; /* field */
+    enum nn_group_weight weight;
+    uint32_t k;
+    size_t max_samples;
 };
 
 /* The ids of `field` look up rows of table `param`. drawn: `field` is the number of a sampler, and
@@ -216,6 +221,16 @@ struct nn_build {
 };
 
 int nn_build_no_memory(const struct nn_build *b, struct pd_err *err);
+
+/* The index of the node called `name` among the first `n`, or -1. */
+int nn_build_find_node(const struct nn_graph *g, uint32_t n, const char *name);
+/* The end of an error about a name that is neither of the fields nor of the layers: see pd_suggest.
+ */
+const char *nn_build_suggest_node(const struct nn_graph *g, int fields, int layers,
+                                  const char *name, char out[120]);
+/* Reads the keys that only some evaluators have; refuses them for the others. */
+int nn_build_eval_keys(const struct nn_build *b, const struct evaluator_ini *ini,
+                       struct nn_eval_node *ev, struct pd_err *err);
 
 /* Parameter number `k` of layer `self`. Its name is the k-th of `param =`, otherwise
  * "LAYER.SUFFIX". A name that exists is shared and must have the same kind and shape. Initial

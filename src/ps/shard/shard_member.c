@@ -12,7 +12,7 @@
  * again. */
 #include "ps/shard/shard_internal.h"
 
-enum { REDUCED_MAX = 256, REDUCED_BYTES = 16 << 20 };
+enum { REDUCED_MAX = 1024, REDUCED_BYTES = 64 << 20 };
 
 /* --- reductions that a restarted trainer repeats --- */
 

@@ -18,9 +18,13 @@ awk 'BEGIN { srand(7); for (i = 0; i < 4700; i++) { x = rand() * 4 - 2; a = int(
         '[layer h]' 'type = fc' 'inputs = e x' 'size = 40' 'act = tanh' '[layer n]' 'type = batch_norm' 'inputs = h' \
         '[layer p]' 'type = fc' 'inputs = n' 'size = 1' 'act = sigmoid' '[cost c]' 'type = binary_cross_entropy' 'input = p' 'label = y' \
         '[optimizer]' 'type = adagrad' 'learning_rate = 0.05'
-    for e in classification_error auc log_loss rmse mae precision_recall calibration; do
+    for e in classification_error auc log_loss rmse mae precision_recall calibration normalized_entropy; do
         printf '%s\n' "[evaluator $e]" "type = $e" 'input = p' 'label = y'
     done
+    for e in gauc ndcg recall; do
+        printf '%s\n' "[evaluator $e]" "type = $e" 'input = p' 'label = y' 'group = a'
+    done
+    printf '%s\n' '[evaluator some]' 'type = gauc' 'input = p' 'label = y' 'group = a' 'max_samples = 1024' # of 2700
     printf '%s\n' '[evaluator perplexity]' 'type = perplexity' 'input = c'
 } >train.ini
 OPTIONS="--n_streams=3 --batch_size=150 --num_passes=3"
@@ -55,9 +59,10 @@ test_of one 0 1
 want=$(said one.log)
 echo "$want"
 for what in classification_error auc log_loss rmse mae precision_recall.precision precision_recall.recall precision_recall.f1 calibration.ratio \
-    calibration.error perplexity; do
+    calibration.error normalized_entropy gauc ndcg recall some perplexity; do
     grep -q " $what [0-9]" <<<"$want" || die "no $what in: $want"
 done
+[[ $want =~ some\.share\ 0\.[1-4] && $want =~ gauc\.share\ 1, ]] || die "the shares of the samples: $want"
 [[ $want == *" 2700 samples" ]] || die "not 2700 samples: $want"
 test_of topology 0 1 --reproducible=topology
 exact=$(said topology.log)

@@ -21,6 +21,7 @@ static char ini[64], dict[64];
 #define COST "[cost c]\ntype = cross_entropy\ninput = out\nlabel = target\n"
 #define OPT "[optimizer]\ntype = adagrad\nlearning_rate = 0.03\nl2 = 1e-4\n"
 #define GOOD DATA E1 E2 OUT COST OPT
+#define GAUC "[evaluator v]\ntype = gauc\ninput = out\nlabel = target\n"
 
 static int load(const char *text, struct nn_graph **g, struct pd_err *err) {
     assert_int_equal(pd_write_file_atomic(ini, text, strlen(text), 0600, NULL), 0);
@@ -355,8 +356,9 @@ static const struct {
     {"unused layer", DATA E1 E2 OUT "[layer left]\ntype = fc\ninputs = e1\nsize = 3\n" COST OPT,
      ":26: layer 'left' is used by no other layer and no cost"},
     {"unknown evaluator", GOOD "[evaluator v]\ntype = gini\ninput = out\n",
-     ":34: unknown evaluator type 'gini' (known: classification_error, auc, log_loss, perplexity, "
-     "rmse, mae, precision_recall, calibration)"},
+     ":34: unknown evaluator type 'gini' (known: classification_error, auc, log_loss, "
+     "normalized_entropy, perplexity, rmse, mae, precision_recall, calibration, gauc, ndcg, "
+     "recall)"},
     {"rmse of many outputs", GOOD "[evaluator v]\ntype = rmse\ninput = out\nlabel = target\n",
      "evaluator 'v': rmse takes one output, but 'out' (line"},
     {"positive class that is none",
@@ -366,6 +368,31 @@ static const struct {
      ":35: evaluator 'v': its input is the name of a cost, not 'out'"},
     {"error without label", GOOD "[evaluator v]\ntype = classification_error\ninput = out\n",
      ":34: evaluator 'v' has no label"},
+    {"entropy of values that are no probabilities",
+     GOOD "[evaluator v]\ntype = normalized_entropy\ninput = e1\nlabel = target\n",
+     ":35: evaluator 'v': normalized_entropy needs an input with act = sigmoid or softmax, but "
+     "'e1' "
+     "(line 8) has linear"},
+    {"gauc without groups", GOOD GAUC,
+     ":34: evaluator 'v': gauc needs group = FIELD, the user or query of a sample"},
+    {"groups of a layer", GOOD GAUC "group = e1\n",
+     ":37: evaluator 'v': its group 'e1' is not a field (known: w1, w2, target)"},
+    {"groups of a list",
+     "[data]\nformat = csv\ntrain = d\ncolumns = t x y\nfields = t:list x:dense y:label\n"
+     "[field t]\nvocabulary = 9\n[layer out]\ntype = fc\ninputs = x\nsize = 1\nact = sigmoid\n"
+     "[cost c]\ntype = binary_cross_entropy\ninput = out\nlabel = y\n" OPT
+     "[evaluator v]\ntype = gauc\ninput = out\nlabel = y\ngroup = t\n",
+     ":25: evaluator 'v': its group 't' is a list field, but it needs one id a sample"},
+    {"a weight that is none", GOOD GAUC "group = w1\ngroup_weight = clicks\n",
+     ":38: evaluator 'v': group_weight is samples, positives or equal, not 'clicks'"},
+    {"few samples", GOOD GAUC "group = w1\nmax_samples = 10\n",
+     ":38: max_samples is a whole number from 1024 to 67108864, not '10'"},
+    {"gauc of the first samples", GOOD GAUC "group = w1\nk = 3\n",
+     ":38: evaluator 'v': gauc takes no key 'k'"},
+    {"groups of auc", GOOD "[evaluator v]\ntype = auc\ninput = out\nlabel = target\ngroup = w1\n",
+     ":37: evaluator 'v': auc takes no key 'group'"},
+    {"groups of a cost", GOOD "[evaluator v]\ntype = perplexity\ninput = c\nmax_samples = 5000\n",
+     ":36: evaluator 'v': perplexity takes no key 'max_samples'"},
     {"a life of what is no row",
      DATA "[layer a]\ntype = embedding\ninputs = w1\nsize = 3\nageing = 1\n",
      ":12: layer 'a': only the rows of a table are admitted or age"},

@@ -370,9 +370,18 @@ static void evaluators_have_a_direction(void **state) {
     static const struct {
         const char *name;
         int better;
-    } rows[] = {{"classification_error", -1}, {"auc", 1},        {"log_loss", -1},
-                {"perplexity", -1},           {"rmse", -1},      {"mae", -1},
-                {"precision_recall", 1},      {"calibration", 0}};
+    } rows[] = {{"classification_error", -1},
+                {"auc", 1},
+                {"log_loss", -1},
+                {"perplexity", -1},
+                {"rmse", -1},
+                {"mae", -1},
+                {"precision_recall", 1},
+                {"calibration", 0},
+                {"normalized_entropy", -1},
+                {"gauc", 1},
+                {"ndcg", 1},
+                {"recall", 1}};
     (void)state;
     size_t n = 0;
     for (; nn_evaluators[n]; n++) {
