@@ -170,6 +170,11 @@ static void evaluators(struct pd_buf *out) {
             : (*e)->better < 0 ? "smaller"
                                : "");
     pd_put_u8(out, '\n');
+    paragraph(out, "With `slice`, each id of that field has values of its own, `NAME.ID`, beside "
+                   "those of all samples. The field has type id or label and a vocabulary of at "
+                   "most 64. `paddlectl prepare --encode=index` makes ids of texts such as a "
+                   "country, and `--min_count` makes one id of all rare texts. auc, gauc, ndcg, "
+                   "recall and perplexity have no slices.");
     paragraph(out, "gauc, ndcg and recall are means over groups. A group has the samples of all "
                    "trainers with one value of the field `group`, such as a user. A group of gauc "
                    "counts if it has samples of both classes, a group of ndcg or recall if it has "

@@ -105,6 +105,7 @@ static const struct ini_key keys[] = {
     EVAL(threshold, V_NUMBER, -1e9, 1e9,
          "an output of one value means 1 from this value on; default 0.5"),
     EVAL(positive, V_SIZE, 0, 1 << 24, "the positive class of several; default 1"),
+    EVAL(slice, V_NAME, 0, 0, "a field of at most 64 ids; each of them also has values of its own"),
     EVAL(group, V_NAME, 0, 0, "gauc, ndcg, recall: the field with the user or query of a sample"),
     EVAL(group_weight, V_NAME, 0, 0,
          "of a group: samples (default of gauc), positives or equal (default of ndcg, recall)"),

@@ -83,7 +83,7 @@ struct evaluator_ini {
     struct ini_name name, type, input, label;
     struct ini_number threshold; /* a single output of at least this value means 1; default 0.5 */
     struct ini_size positive;    /* the positive class; default 1 */
-    struct ini_name group, group_weight;
+    struct ini_name slice, group, group_weight;
     struct ini_size k, max_samples;
 };
 

@@ -9,7 +9,8 @@
 enum {
     EVENT_PERIOD_NS = 250000000,
     OTHERS_PERIOD_NS = 1000000000,
-    EVENT_MAX = 2000,
+    VALUES_TEXT = 4000, /* evaluators of a line; as long as report.h's test_metrics */
+    EVENT_MAX = VALUES_TEXT + 2000,
     MODEL_MAX = 60000
 };
 
@@ -35,7 +36,7 @@ __attribute__((format(printf, 3, 4))) static void put_event(const struct train_r
 }
 
 void train_report_print(struct train_report *r, const char *fmt, ...) {
-    char line[1024];
+    char line[VALUES_TEXT + 1000];
     va_list ap;
     va_start(ap, fmt);
     int n = vsnprintf(line, sizeof line - 1, fmt, ap);
@@ -211,13 +212,19 @@ void train_report_step(struct train_report *r, uint64_t n_samples, double cost_s
             r->cost / (double)r->samples, (unsigned long long)r->samples, rate(r, 0), r->unit);
 }
 
-/* ", auc 0.93125, error 0.141" */
+/* ", auc 0.93125, error 0.141"; whole values only */
 static void values_text(const struct nn_eval *eval, char *out, size_t cap) {
     size_t n = 0;
     *out = 0;
-    for (uint32_t i = 0; eval && i < nn_eval_n_values(eval) && n < cap; i++)
-        n += (size_t)snprintf(out + n, cap - n, ", %s %.6g", nn_eval_name(eval, i),
-                              nn_eval_value(eval, i));
+    for (uint32_t i = 0; eval && i < nn_eval_n_values(eval); i++) {
+        const size_t more = (size_t)snprintf(out + n, cap - n, ", %s %.6g", nn_eval_name(eval, i),
+                                             nn_eval_value(eval, i));
+        if (more >= cap - n) {
+            out[n] = 0;
+            return;
+        }
+        n += more;
+    }
 }
 
 /* The values as members of a JSON object, "BEFORE.NAME"; whole members only. JSON has no NaN. */
@@ -324,7 +331,7 @@ void train_report_pass_end(struct train_report *r, uint64_t batches, uint64_t sa
     r->batches = batches;
     r->samples = samples;
     r->cost = cost_sum;
-    char more[700], pass[TRAIN_PASS_TEXT], cost[40] = "";
+    char more[VALUES_TEXT], pass[TRAIN_PASS_TEXT], cost[40] = "";
     train_report_pass_text(r, r->pass, pass);
     if (bad_lines)
         train_report_print(r, "Pass %s: %llu unreadable lines were skipped", pass,
@@ -412,7 +419,7 @@ static void write_test(struct train_report *r, const struct train_tested *what, 
 void train_report_test(struct train_report *r, const struct train_tested *what, uint64_t n_samples,
                        double cost_sum, const struct nn_eval *eval) {
     double cost = n_samples ? cost_sum / (double)n_samples : NAN;
-    char p[60] = "", more[700];
+    char p[60] = "", more[VALUES_TEXT];
     put_metrics(eval, "test.", r->test_metrics, sizeof r->test_metrics);
     if (r->trainer_id)
         return;

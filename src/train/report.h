@@ -51,7 +51,7 @@ struct train_report {
     uint64_t pushes,
         pushes_dropped; /* pushes to server threads; dropped as too old (update = async) */
     double fraction; /* share of this trainer's part of the pass that is done, 0..1; -1: unknown */
-    char test_metrics[600]; /* values of the last evaluation, as members of a JSON object */
+    char test_metrics[4000]; /* values of the last evaluation, as members of a JSON object */
     /* this trainer, since its last event */
     uint64_t own_samples, waited_ns, part_ns[TRAIN_N_PARTS];
     struct ps_client_stats stats; /* as they were at stats_ns; 0: never */

@@ -6,7 +6,8 @@
  *     total   1. The ranks agree on a level, see below.
  *             2. The leading bits of the hash cut the groups into parts of about PART samples. Part
  *                after part, every rank puts its samples behind those of the ranks before it, and
- *                gets all samples of the part. Rank (hash mod n_ranks) computes a group.
+ *                gets all samples of the part. The hash chooses the rank that computes a group,
+ *                of those that take part: trainers may be lost.
  *             3. The sums of all ranks are added (eval.c).
  *
  * Bounds: a thread keeps at most max_samples samples; a rank sends and receives 16 bytes for each
@@ -105,7 +106,13 @@ static int groups_merge(void *to, const void *more) {
     return rc;
 }
 
-/* --- the total --- */
+/* --- the total: numbers from other ranks are checked before they are used --- */
+
+static int is_whole(double v, uint64_t most) { return v >= 0 && v <= (double)most; }
+
+static int bad_sum(double v, struct pd_err *err) {
+    return pd_fail(err, PD_EPROTO, "%g is no sum of the numbers of an evaluator", v);
+}
 
 /* Agrees on the level; *n: the samples of all ranks that are left. */
 static int agree(struct groups *c, const struct nn_eval_all *all, size_t *n, struct pd_err *err) {
@@ -118,7 +125,7 @@ static int agree(struct groups *c, const struct nn_eval_all *all, size_t *n, str
     for (uint32_t i = 0; i < c->level; i++)
         v[i] = (double)c->max + 1;
     int rc = nn_eval_sum(all, v, LEVELS, err);
-    while (!rc && level < LEVELS && v[level] > (double)c->max)
+    while (!rc && level < LEVELS && !is_whole(v[level], c->max))
         level++;
     if (!rc && level > c->level)
         raise_level(c, level);
@@ -139,15 +146,20 @@ size_t nn_eval_tied(const struct nn_eval_group *g, size_t i, size_t *positives) 
     return i;
 }
 
+/* Of `of` ranks that take part, this is number `number`. */
+struct turn {
+    uint32_t number, of;
+};
+
 /* Adds the terms of this rank's groups among n sorted items. */
-static void add_groups(struct nn_eval_sums *s, const struct nn_eval_node *ev,
-                       const struct nn_eval_all *all, const struct nn_eval_item *item, size_t n) {
+static void add_groups(struct nn_eval_sums *s, const struct nn_eval_node *ev, struct turn turn,
+                       const struct nn_eval_item *item, size_t n) {
     for (size_t i = 0, j; i < n; i = j) {
         struct nn_eval_group g = {.item = item + i, .k = ev->k};
         for (j = i; j < n && item[j].group == item[i].group; j++)
             g.positives += item[j].pair & 1;
         g.n = j - i;
-        if ((uint32_t)(item[i].group >> 32) % all->n_ranks != all->rank)
+        if ((uint32_t)(item[i].group >> 32) % turn.of != turn.number)
             continue;
         const double value = ev->type->of_group(&g);
         if (isnan(value))
@@ -165,6 +177,7 @@ struct room { /* for the samples of a part */
     double *v;
     struct nn_eval_item *item;
     size_t cap_v, cap_item;
+    struct turn turn;
 };
 
 /* A sample is two whole numbers below 2^53. */
@@ -173,26 +186,40 @@ static void to_numbers(const struct nn_eval_item *x, double v[NUMBERS]) {
     v[1] = (double)((x->group & ((1u << LOW_BITS) - 1)) << PAIR_BITS | x->pair);
 }
 
-static struct nn_eval_item from_numbers(const double v[NUMBERS]) {
+static int from_numbers(const double v[NUMBERS], struct nn_eval_item *x, struct pd_err *err) {
+    for (int k = 0; k < NUMBERS; k++)
+        if (!is_whole(v[k], UINT64_C(1) << 53))
+            return bad_sum(v[k], err);
     const uint64_t low = (uint64_t)v[1];
-    return (struct nn_eval_item){(uint64_t)v[0] << LOW_BITS | low >> PAIR_BITS,
-                                 low & ((UINT64_C(1) << PAIR_BITS) - 1)};
+    *x = (struct nn_eval_item){(uint64_t)v[0] << LOW_BITS | low >> PAIR_BITS,
+                               low & ((UINT64_C(1) << PAIR_BITS) - 1)};
+    return 0;
 }
 
-/* Gets the samples of all ranks in a part; `own` are the n_own samples of this rank. A trainer that
- * was started again has other samples than the process whose sums it gets. */
+/* Gets the samples of all ranks in a part, `most` or fewer; `own` are the n_own samples of this
+ * rank. A trainer that was started again has other samples than the process whose sums it gets. */
 static int gather(struct room *m, const struct nn_eval_item *own, size_t n_own,
-                  const struct nn_eval_all *all, size_t *n, struct pd_err *err) {
+                  const struct nn_eval_all *all, size_t most, size_t *n, struct pd_err *err) {
+    const size_t numbers = 2 * (size_t)all->n_ranks; /* samples; 1: takes part */
     size_t before = 0, total = 0;
-    if (pd_grow(m->v, m->cap_v, all->n_ranks))
+    if (pd_grow(m->v, m->cap_v, numbers))
         return pd_oom(err, "an evaluator");
-    memset(m->v, 0, all->n_ranks * sizeof *m->v);
+    memset(m->v, 0, numbers * sizeof *m->v);
     m->v[all->rank] = (double)n_own;
-    int rc = nn_eval_sum(all, m->v, all->n_ranks, err);
+    m->v[all->n_ranks + all->rank] = 1;
+    int rc = nn_eval_sum(all, m->v, numbers, err);
+    m->turn = (struct turn){0};
     for (uint32_t i = 0; !rc && i < all->n_ranks; i++) {
+        const uint32_t is_here = m->v[all->n_ranks + i] > 0;
+        if (!is_whole(m->v[i], most - total))
+            return bad_sum(m->v[i], err);
         before += i < all->rank ? (size_t)m->v[i] : 0;
         total += (size_t)m->v[i];
+        m->turn.number += i < all->rank ? is_here : 0;
+        m->turn.of += is_here;
     }
+    if (!rc && !m->turn.of)
+        return bad_sum(0, err);
     if (!rc && m->v[all->rank] < (double)n_own)
         n_own = (size_t)m->v[all->rank];
     if (!rc && (pd_grow(m->v, m->cap_v, NUMBERS * total) || pd_grow(m->item, m->cap_item, total)))
@@ -205,7 +232,7 @@ static int gather(struct room *m, const struct nn_eval_item *own, size_t n_own,
         to_numbers(own + i, m->v + NUMBERS * (before + i));
     rc = nn_eval_sum(all, m->v, NUMBERS * total, err);
     for (size_t i = 0; !rc && i < total; i++)
-        m->item[i] = from_numbers(m->v + NUMBERS * i);
+        rc = from_numbers(m->v + NUMBERS * i, &m->item[i], err);
     return rc;
 }
 
@@ -222,17 +249,17 @@ static int groups_total(struct nn_eval_sums *s, const struct nn_eval_node *ev,
     if (!rc && c->n)
         qsort(c->item, c->n, sizeof *c->item, by_group);
     if (!rc && all->n_ranks == 1) {
-        add_groups(s, ev, all, c->item, c->n);
+        add_groups(s, ev, (struct turn){0, 1}, c->item, c->n);
         return 0;
     }
     for (size_t part = 0, at = 0, end; !rc && part < (size_t)1 << bits; part++, at = end) {
         for (end = at; end < c->n && (!bits || c->item[end].group >> (64 - bits) == part);)
             end++;
-        rc = gather(&room, c->item + at, end - at, all, &n, err);
+        rc = gather(&room, c->item + at, end - at, all, total, &n, err);
         if (!rc && n)
             qsort(room.item, n, sizeof *room.item, by_group);
         if (!rc)
-            add_groups(s, ev, all, room.item, n);
+            add_groups(s, ev, room.turn, room.item, n);
     }
     free(room.v);
     free(room.item);

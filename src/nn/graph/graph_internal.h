@@ -181,6 +181,7 @@ struct nn_eval_node {
     uint32_t label;   /* field */
     double threshold; /* see evaluator.h */
     uint32_t positive;
+    uint32_t slice, n_slices; /* field, and how many ids it has; 0: no slices */
     /* of an evaluator with groups */
     uint32_t group; /* field */
     enum nn_group_weight weight;

@@ -24,6 +24,7 @@ awk 'BEGIN { srand(7); for (i = 0; i < 4700; i++) { x = rand() * 4 - 2; a = int(
     for e in gauc ndcg recall; do
         printf '%s\n' "[evaluator $e]" "type = $e" 'input = p' 'label = y' 'group = a'
     done
+    printf '%s\n' '[evaluator slices]' 'type = log_loss' 'input = p' 'label = y' 'slice = b'
     printf '%s\n' '[evaluator some]' 'type = gauc' 'input = p' 'label = y' 'group = a' 'max_samples = 1024' # of 2700
     printf '%s\n' '[evaluator perplexity]' 'type = perplexity' 'input = c'
 } >train.ini
@@ -59,7 +60,7 @@ test_of one 0 1
 want=$(said one.log)
 echo "$want"
 for what in classification_error auc log_loss rmse mae precision_recall.precision precision_recall.recall precision_recall.f1 calibration.ratio \
-    calibration.error normalized_entropy gauc ndcg recall some perplexity; do
+    calibration.error normalized_entropy gauc ndcg recall some slices slices.0 slices.29 perplexity; do
     grep -q " $what [0-9]" <<<"$want" || die "no $what in: $want"
 done
 [[ $want =~ some\.share\ 0\.[1-4] && $want =~ gauc\.share\ 1, ]] || die "the shares of the samples: $want"

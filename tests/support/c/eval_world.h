@@ -18,6 +18,7 @@ struct world {
     uint64_t *group; /* [n] */
     double threshold;
     uint32_t positive, k;
+    uint32_t n_slices; /* of the field `group`; 0: none */
     enum nn_group_weight weight;
     size_t max_samples;
     uint32_t n_threads; /* evaluators that a rank merges; 0: one */
@@ -74,6 +75,8 @@ static inline struct nn_eval_node world_evaluator(const struct world *w) {
                                  .threshold = w->threshold,
                                  .positive = w->positive,
                                  .group = 1,
+                                 .slice = 1,
+                                 .n_slices = w->n_slices,
                                  .k = w->k,
                                  .weight = w->weight,
                                  .max_samples = w->max_samples};

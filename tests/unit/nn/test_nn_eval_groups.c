@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_nn_eval_groups.c - evaluators with groups: figures that were computed by hand, many samples
  * in several parts, and the groups that are left out beyond max_samples: the same ones for every
- * number of ranks and threads. test_nn_eval.c compares them with plain references. */
+ * number of ranks and threads. test_nn_eval.c compares them with plain references. Slices. */
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -111,7 +111,7 @@ static void the_share_of_clicks_has_normalized_entropy_1(void **state) {
 static void many_samples_come_in_parts(void **state) {
     (void)state;
     struct world w = {.type = &nn_eval_gauc, .act = "sigmoid"};
-    make(&w, 300000, 1, 2, 1);
+    make(&w, 140000, 1, 2, 1);
     for (uint32_t i = 0; i < w.n; i++)
         w.group[i] = pd_mix64(w.group[i]) | (w.group[i] == 5 ? UINT64_MAX : 0);
     double one[NN_EVAL_VALUES], two[NN_EVAL_VALUES];
@@ -119,6 +119,47 @@ static void many_samples_come_in_parts(void **state) {
     evaluate(&w, 2, two);
     assert_true(one[0] == two[0] && one[1] == two[1]);
     assert_true(one[0] > 0.6 && one[0] < 0.9 && one[1] > 0.95);
+    drop(&w);
+}
+
+/* A sum of two ranks whose other rank has no samples, with a wrong number in one call. */
+struct wrong {
+    int call, wrong_call;
+    double v;
+};
+
+static int wrong_sum(void *arg, double *v, size_t n, struct pd_err *err) {
+    struct wrong *w = arg;
+    (void)err;
+    if (++w->call == w->wrong_call)
+        for (size_t i = 0; i < n; i++)
+            v[i] = w->v;
+    return 0;
+}
+
+static void sums_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        int call; /* 1: levels, 2: samples of a part, 3: these samples */
+        double v;
+        int want;
+    } rows[] = {{0, 0, 0},          {1, -1, 0},           {1, NAN, 0},         {2, -1, PD_EPROTO},
+                {2, 41, PD_EPROTO}, {2, 1e30, PD_EPROTO}, {2, NAN, PD_EPROTO}, {2, 0, PD_EPROTO},
+                {3, -1, PD_EPROTO}, {3, 1e30, PD_EPROTO}, {3, NAN, PD_EPROTO}, {3, 0x1p53 - 1, 0}};
+    struct world w = {.type = &nn_eval_gauc, .act = "sigmoid"};
+    struct world_graph net;
+    make(&w, 40, 1, 2, 1);
+    struct nn_eval_node ev = world_evaluator(&w);
+    struct nn_graph *g = world_graph(&w, &net, &ev, 1);
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        struct wrong wrong = {.wrong_call = rows[i].call, .v = rows[i].v};
+        const struct nn_eval_all all = {.n_ranks = 2, .sum = wrong_sum, .arg = &wrong};
+        struct pd_err err = {0};
+        struct nn_eval *v = fill(&w, g, 0, 1);
+        if (nn_eval_total(v, &all, &err) != rows[i].want)
+            fail_msg("call %d, %g: %d '%s'", rows[i].call, rows[i].v, err.code, err.msg);
+        nn_eval_free(v);
+    }
     drop(&w);
 }
 
@@ -181,12 +222,76 @@ static void beyond_max_samples_the_same_groups_count(void **state) {
     }
 }
 
+/* Each slice has the values of an evaluation of its samples alone; a slice without samples has
+ * none. */
+static void slices_have_values_of_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const struct nn_evaluator *type;
+        uint32_t n_values;
+        const char *name; /* of the last value of the last slice */
+    } rows[] = {{&nn_eval_log_loss, 1, "q.4"},
+                {&nn_eval_normalized_entropy, 1, "q.4"},
+                {&nn_eval_calibration, 2, "q.error.4"},
+                {&nn_eval_precision_recall, 3, "q.f1.4"}};
+    enum { SLICES = 5, EMPTY = 2 };
+    for (size_t k = 0; k < LENGTH(rows); k++) {
+        const uint32_t n_values = rows[k].n_values;
+        struct world w = {.type = rows[k].type, .act = "sigmoid", .n_slices = SLICES};
+        double want[SLICES * NN_EVAL_VALUES] = {0}, got[(1 + SLICES) * NN_EVAL_VALUES];
+        make(&w, 700, 1, 2, 1);
+        uint32_t at = n_values;
+        for (uint32_t i = 0; i < w.n; i++)
+            w.group[i] = i % 7 == EMPTY ? 6 : i % 7; /* ids from 5 on are in no slice */
+        struct world all = w, some = w;
+        all.n_slices = some.n_slices = 0;
+        evaluate(&all, 1, want);
+        some.y = malloc(w.n * sizeof *w.y);
+        some.label = malloc(w.n * sizeof *w.label);
+        for (uint64_t id = 0; id < SLICES; id++) {
+            some.n = 0;
+            for (uint32_t i = 0; i < w.n; i++)
+                if (w.group[i] == id) {
+                    some.y[some.n] = w.y[i];
+                    some.label[some.n++] = w.label[i];
+                }
+            if (id == EMPTY)
+                continue;
+            evaluate(&some, 1, want + at);
+            at += n_values;
+        }
+        for (uint32_t n_ranks = 1; n_ranks <= 3; n_ranks++)
+            for (w.n_threads = 1; w.n_threads <= 2; w.n_threads++) {
+                assert_int_equal(evaluate(&w, n_ranks, got), at);
+                assert_int_equal(at, n_values * SLICES);
+                for (uint32_t i = 0; i < at; i++)
+                    if (got[i] != want[i])
+                        fail_msg("%s, value %u, %u ranks: %.17g, not %.17g", rows[k].type->name, i,
+                                 n_ranks, got[i], want[i]);
+            }
+        struct world_graph net;
+        struct nn_eval_node ev = world_evaluator(&w);
+        struct nn_eval *v = fill(&w, world_graph(&w, &net, &ev, 1), 0, 1);
+        assert_int_equal(nn_eval_total(v, &(const struct nn_eval_all){.n_ranks = 1}, NULL), 0);
+        assert_string_equal(nn_eval_name(v, nn_eval_n_values(v) - 1), rows[k].name);
+        nn_eval_clear(v);
+        assert_int_equal(nn_eval_total(v, &(const struct nn_eval_all){.n_ranks = 1}, NULL), 0);
+        assert_int_equal(nn_eval_n_values(v), n_values);
+        nn_eval_free(v);
+        free(some.y);
+        free(some.label);
+        drop(&w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_by_hand),
         cmocka_unit_test(groups_of_one_class_have_no_value),
         cmocka_unit_test(the_share_of_clicks_has_normalized_entropy_1),
         cmocka_unit_test(many_samples_come_in_parts),
+        cmocka_unit_test(slices_have_values_of_their_own),
+        cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(beyond_max_samples_the_same_groups_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

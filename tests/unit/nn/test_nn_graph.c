@@ -21,6 +21,7 @@ static char ini[64], dict[64];
 #define COST "[cost c]\ntype = cross_entropy\ninput = out\nlabel = target\n"
 #define OPT "[optimizer]\ntype = adagrad\nlearning_rate = 0.03\nl2 = 1e-4\n"
 #define GOOD DATA E1 E2 OUT COST OPT
+#define ERROR "[evaluator v]\ntype = classification_error\ninput = out\nlabel = target\n"
 #define GAUC "[evaluator v]\ntype = gauc\ninput = out\nlabel = target\n"
 
 static int load(const char *text, struct nn_graph **g, struct pd_err *err) {
@@ -393,6 +394,23 @@ static const struct {
      ":37: evaluator 'v': auc takes no key 'group'"},
     {"groups of a cost", GOOD "[evaluator v]\ntype = perplexity\ninput = c\nmax_samples = 5000\n",
      ":36: evaluator 'v': perplexity takes no key 'max_samples'"},
+    {"slices of a layer", GOOD ERROR "slice = e1\n",
+     ":37: evaluator 'v': its slice 'e1' is not a field (known: w1, w2, target)"},
+    {"many slices",
+     "[data]\nformat = ngram\ntrain = t\nfields = w1 target\nvocabulary = 65\nstart_id = 1\nend_id "
+     "= 2\n" E1
+     "[layer out]\ntype = fc\ninputs = e1\nsize = vocabulary\nact = softmax\n" COST OPT ERROR
+     "slice = w1\n",
+     "evaluator 'v': its slice 'w1' has more ids, but it needs one id a sample below a vocabulary "
+     "of at most 64"},
+    {"slices of texts",
+     "[data]\nformat = csv\ntrain = d\ncolumns = t x y\nfields = t:category x:dense y:label\n"
+     "[field t]\nvocabulary = 9\n[layer out]\ntype = fc\ninputs = x\nsize = 1\nact = sigmoid\n"
+     "[cost c]\ntype = binary_cross_entropy\ninput = out\nlabel = y\n" OPT
+     "[evaluator v]\ntype = log_loss\ninput = out\nlabel = y\nslice = t\n",
+     ":25: evaluator 'v': its slice 't' has hashes of texts, but it needs one id a sample"},
+    {"slices of gauc", GOOD GAUC "group = w1\nslice = w1\n",
+     ":38: evaluator 'v': gauc takes no key 'slice'"},
     {"a life of what is no row",
      DATA "[layer a]\ntype = embedding\ninputs = w1\nsize = 3\nageing = 1\n",
      ":12: layer 'a': only the rows of a table are admitted or age"},
