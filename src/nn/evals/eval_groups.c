@@ -173,7 +173,7 @@ static void add_groups(struct nn_eval_sums *s, const struct nn_eval_node *ev, st
     }
 }
 
-struct room { /* for the samples of a part */
+struct gathered { /* for the samples of a part */
     double *v;
     struct nn_eval_item *item;
     size_t cap_v, cap_item;
@@ -198,7 +198,7 @@ static int from_numbers(const double v[NUMBERS], struct nn_eval_item *x, struct 
 
 /* Gets the samples of all ranks in a part, `most` or fewer; `own` are the n_own samples of this
  * rank. A trainer that was started again has other samples than the process whose sums it gets. */
-static int gather(struct room *m, const struct nn_eval_item *own, size_t n_own,
+static int gather(struct gathered *m, const struct nn_eval_item *own, size_t n_own,
                   const struct nn_eval_all *all, size_t most, size_t *n, struct pd_err *err) {
     const size_t numbers = 2 * (size_t)all->n_ranks; /* samples; 1: takes part */
     size_t before = 0, total = 0;
@@ -239,7 +239,7 @@ static int gather(struct room *m, const struct nn_eval_item *own, size_t n_own,
 static int groups_total(struct nn_eval_sums *s, const struct nn_eval_node *ev,
                         const struct nn_eval_all *all, struct pd_err *err) {
     struct groups *c = s->collected;
-    struct room room = {0};
+    struct gathered got = {0};
     uint32_t bits = 0;
     size_t total = 0, n = 0;
     int rc = agree(c, all, &total, err);
@@ -255,14 +255,14 @@ static int groups_total(struct nn_eval_sums *s, const struct nn_eval_node *ev,
     for (size_t part = 0, at = 0, end; !rc && part < (size_t)1 << bits; part++, at = end) {
         for (end = at; end < c->n && (!bits || c->item[end].group >> (64 - bits) == part);)
             end++;
-        rc = gather(&room, c->item + at, end - at, all, total, &n, err);
+        rc = gather(&got, c->item + at, end - at, all, total, &n, err);
         if (!rc && n)
-            qsort(room.item, n, sizeof *room.item, by_group);
+            qsort(got.item, n, sizeof *got.item, by_group);
         if (!rc)
-            add_groups(s, ev, room.turn, room.item, n);
+            add_groups(s, ev, got.turn, got.item, n);
     }
-    free(room.v);
-    free(room.item);
+    free(got.v);
+    free(got.item);
     return rc;
 }
 
