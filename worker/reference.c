@@ -181,11 +181,14 @@ static void evaluators(struct pd_buf *out) {
                    "a positive sample. `NAME.share` is the share of the samples in groups that "
                    "count. Samples with equal outputs share their places. Source: "
                    "[sources.md](sources.md#evaluators).");
-    paragraph(out, "These evaluators keep 16 bytes a sample in each thread. At the end of a pass "
-                   "each of several trainers sends 16 bytes and receives 16 bytes for each sample "
-                   "of all trainers. Beyond `max_samples` samples a part of the groups counts, "
-                   "with all of their samples. It is the same part for any number of trainers and "
-                   "threads, and in every pass over the same data.");
+    paragraph(out,
+              "These evaluators keep 16 bytes a sample in each thread. At the end of a pass "
+              "each of several trainers sends 16 bytes and receives 16 bytes for each sample "
+              "of all trainers. Beyond `max_samples` samples a part of the groups counts, "
+              "with all of their samples. It is the same part for any number of trainers and "
+              "threads, and in every pass over the same data. With on_trainer_lost = wait, a lost "
+              "trainer can be replaced while these evaluators together have at most 4,000,000 "
+              "samples of a pass and its tests.");
 }
 
 static void optimizers(struct pd_buf *out) {
