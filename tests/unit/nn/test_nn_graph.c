@@ -373,7 +373,7 @@ static const struct {
      GOOD "[evaluator v]\ntype = normalized_entropy\ninput = e1\nlabel = target\n",
      ":35: evaluator 'v': normalized_entropy needs an input with act = sigmoid or softmax, but "
      "'e1' "
-     "(line 8) has linear"},
+     "(line 9) has linear"},
     {"gauc without groups", GOOD GAUC,
      ":34: evaluator 'v': gauc needs group = FIELD, the user or query of a sample"},
     {"groups of a layer", GOOD GAUC "group = e1\n",
