@@ -222,6 +222,31 @@ static void beyond_max_samples_the_same_groups_count(void **state) {
     }
 }
 
+/* A thread that has left out groups and one that has not. */
+static void threads_of_unequal_levels_are_merged(void **state) {
+    (void)state;
+    const struct nn_eval_all alone = {.n_ranks = 1};
+    struct world w = {.type = &nn_eval_gauc, .act = "sigmoid", .max_samples = 1024};
+    struct world_graph net;
+    make(&w, 1300, 1, 2, 1);
+    struct nn_eval_node ev = world_evaluator(&w);
+    struct nn_graph *g = world_graph(&w, &net, &ev, 1);
+    struct nn_eval *v[3];
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(nn_eval_new(&v[i], g, NULL), 0);
+    world_add(&w, g, v[0], 0, 100, 1);
+    world_add(&w, g, v[1], 100, w.n, 1);
+    world_add(&w, g, v[2], 0, w.n, 1);
+    assert_int_equal(nn_eval_merge(v[0], v[1], NULL), 0);
+    assert_int_equal(nn_eval_total(v[0], &alone, NULL), 0);
+    assert_int_equal(nn_eval_total(v[2], &alone, NULL), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(nn_eval_value(v[0], i) == nn_eval_value(v[2], i));
+    for (int i = 0; i < 3; i++)
+        nn_eval_free(v[i]);
+    drop(&w);
+}
+
 /* Each slice has the values of an evaluation of its samples alone; a slice without samples has
  * none. */
 static void slices_have_values_of_their_own(void **state) {
@@ -292,6 +317,7 @@ int main(void) {
         cmocka_unit_test(many_samples_come_in_parts),
         cmocka_unit_test(slices_have_values_of_their_own),
         cmocka_unit_test(sums_that_cannot_be_are_refused),
+        cmocka_unit_test(threads_of_unequal_levels_are_merged),
         cmocka_unit_test(beyond_max_samples_the_same_groups_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
