@@ -108,7 +108,7 @@ $(B):
 	@mkdir -p $@
 
 # Tests may call more of libc than the programs: src/base/base.h. What they cost is mostly their compilation.
-TEST_OPT := $(if $(SANITIZE),-O0,-O1 -Wno-format-truncation)
+TEST_OPT := $(if $(SANITIZE),-O0,-O1) -Wno-format-truncation
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(CFLAGS_ALL) $(if $(filter tests/% bench/%,$<),-DPD_TEST) $(if $(filter tests/%,$<),$(TEST_OPT)) -MMD -MP -c $< -o $@
@@ -218,6 +218,14 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c)
 $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 	@mkdir -p $(@D)
 	$(call say,LD,$(@F))$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
+
+# The same without libFuzzer, with the objects of a sanitizer's flavour: tests/support/fuzz/replay.c.
+REPLAYS := $(patsubst tests/fuzz/%.c,$(B)/replay/%,$(wildcard tests/fuzz/fuzz_*.c))
+$(B)/replay/%: $(B)/tests/fuzz/%.o $(B)/tests/support/fuzz/replay.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
+	@mkdir -p $(@D)
+	$(call say,LD,$(@F))$(CC) $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
+replays: $(REPLAYS)
+.PHONY: replays
 
 # It has src/seed in it, which has no libc.
 $(B)/tests/fuzz/fuzz_seed.o: BASE_H :=

@@ -8,16 +8,17 @@
 #include "tests/support/fuzz/fuzz.h"
 #include "wire/handshake.h"
 
-static void one_hs(struct wire_hs **out, int connector, unsigned how, int foreign,
-                   const char *greeting) {
-    struct wire_hs_opts o = {.self = {connector ? WIRE_ROLE_TRAINER : WIRE_ROLE_PSERVER,
-                                      connector ? 3 : 4, connector ? 33 : 44, "JOB1"},
-                             .key = {7, (uint8_t)foreign},
-                             .plain = how & 1,
-                             .ciphers = how & 2 ? WIRE_CHACHA20POLY1305 : 0,
-                             .greeting = connector ? NULL : greeting,
-                             .greeting_len = connector ? 0 : strlen(greeting)};
-    fuzz_check(*out = wire_hs_new(&o, connector));
+/* The acceptor reads its key in *o. */
+static void one_hs(struct wire_hs **out, struct wire_hs_opts *o, int connector, unsigned how,
+                   int foreign, const char *greeting) {
+    *o = (struct wire_hs_opts){.self = {connector ? WIRE_ROLE_TRAINER : WIRE_ROLE_PSERVER,
+                                        connector ? 3 : 4, connector ? 33 : 44, "JOB1"},
+                               .key = {7, (uint8_t)foreign},
+                               .plain = how & 1,
+                               .ciphers = how & 2 ? WIRE_CHACHA20POLY1305 : 0,
+                               .greeting = connector ? NULL : greeting,
+                               .greeting_len = connector ? 0 : strlen(greeting)};
+    fuzz_check(*out = wire_hs_new(o, connector));
 }
 
 /* Passes the bytes of one end on to the other, unchanged or as the input says. They are kept, so
@@ -87,11 +88,12 @@ static void check_pair(struct wire_hs *hs[2], int plain) {
 FUZZ(in) {
     const unsigned how = fuzz_u8(in), foreign = (how & 0x30) == 0x30;
     struct wire_hs *hs[2]; /* connector, acceptor */
+    struct wire_hs_opts o[2];
     struct wire_decoder *d[2];
     struct pd_buf b = {0};
     int over[2] = {0};
-    one_hs(&hs[0], 1, how, 0, "");
-    one_hs(&hs[1], 0, how >> 2, foreign, "greeting");
+    one_hs(&hs[0], &o[0], 1, how, 0, "");
+    one_hs(&hs[1], &o[1], 0, how >> 2, foreign, "greeting");
     for (int i = 0; i < 2; i++)
         fuzz_check(d[i] = wire_decoder_new(4096));
     for (int turn = 0, i = 0; turn < 6 && !over[0] && !over[1]; turn++, i = !i) {
