@@ -3,7 +3,6 @@
 # A node whose agent is not ours (tests/support/agent/fake_agent.py): what it sends cannot control
 # the user's terminal, name a folder, cost minutes of CPU, or keep paddlectl from reacting to
 # Ctrl-C. The same for outputs of commands and names of files.
-# both
 . "$(dirname "$0")/../../support/lib.sh"
 export PADDLECTL_LIBEXEC=$TMP/libexec FAKE_AGENT=$TMP/scenario XDG_CACHE_HOME=$TMP/cache
 mkdir -p "$TMP/libexec" "$TMP/ws"
