@@ -163,8 +163,9 @@ static void a_rest_that_is_half_made_is_no_harm(void **state) {
 static void damage(const char *dir) {
     char command[2 * PATH_MAX];
     snprintf(command, sizeof command,
-             "find %s -type f -size +1k | while read -r f; do m=$(stat -c %%a $f); chmod u+w $f; "
-             "printf x | dd of=$f bs=1 seek=700 conv=notrunc 2>/dev/null; chmod $m $f; done",
+             "find %s -type f -size +1k -exec sh -c 'for f; do m=$(stat -c %%a \"$f\"); "
+             "chmod u+w \"$f\"; printf x | dd of=\"$f\" bs=1 seek=700 conv=notrunc 2>/dev/null; "
+             "chmod $m \"$f\"; done' sh {} +",
              dir);
     assert_int_equal(system(command), 0);
 }
