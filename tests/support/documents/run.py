@@ -109,7 +109,8 @@ def same(shown, got):
 
 
 def run(path, folder, given):
-    work = os.path.join(folder, os.path.basename(path)[:-3])
+    # docs/folders/hosts.md is not to work in FOLDER/hosts, where the fixture is.
+    work = os.path.join(folder, path[:-3].removeprefix("docs/").lstrip("/").replace("/", "-"))
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work + "/.out")
     for name in os.listdir(given):
