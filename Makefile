@@ -107,7 +107,8 @@ build/bin: | $(B)
 $(B):
 	@mkdir -p $@
 
-# Tests may call more of libc than the programs: src/base/base.h. What they cost is mostly their compilation.
+# Tests may call more of libc than the programs: src/base/base.h. Their compilation costs more time
+# than their runs.
 TEST_OPT := $(if $(SANITIZE),-O0,-O1) -Wno-format-truncation
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
@@ -219,7 +220,8 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE
 	@mkdir -p $(@D)
 	$(call say,LD,$(@F))$(CC) -fsanitize=fuzzer $(LDFLAGS_ALL) $^ $(BLAS_LINK) $(CLIENT_LIBS) -o $@
 
-# The same without libFuzzer, with the objects of a sanitizer's flavour: tests/support/fuzz/replay.c.
+# The fuzzers without libFuzzer, with the objects of a sanitizer's flavour:
+# tests/support/fuzz/replay.c.
 REPLAYS := $(patsubst tests/fuzz/%.c,$(B)/replay/%,$(wildcard tests/fuzz/fuzz_*.c))
 $(B)/replay/%: $(B)/tests/fuzz/%.o $(B)/tests/support/fuzz/replay.o $(B)/liblauncher.a $(B)/libworker.a $(LIBPADDLE)
 	@mkdir -p $(@D)
@@ -261,7 +263,8 @@ demo: packages-demo
 # Random kills of every part of a job, and what remains: nothing. SOAK_KILLS, SOAK_SEED and more: see tests/soak/soak.py.
 # Then 100,000 schedules of a simulated job (docs/folders/agent.md), the allocations of all unit tests and 1,000 scenarios of docs/faults.md.
 # Interrupted, these two continue where they were: build/unit-allocs-$(FAULTS_SEED).jsonl, build/faults-$(FAULTS_SEED).jsonl.
-# Then every fuzzer (docs/fuzzing.md), the integration tests with sanitizers, and Slurm, Open MPI and kubectl of Debian 13.
+# Then every fuzzer (docs/fuzzing.md), the integration tests with sanitizers, and Slurm, Open MPI and
+# kubectl of Debian 13.
 FAULTS_SEED ?= 1
 FAULTS ?= 1000
 soak: packages-test

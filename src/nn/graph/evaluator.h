@@ -52,7 +52,7 @@ struct nn_evaluator {
     int takes_k; /* has the key k: the first k samples of a group count */
 };
 
-/* What the groups weigh in the mean over groups: group_weight of [evaluator NAME]. */
+/* The weight of a group in the mean over groups: group_weight of [evaluator NAME]. */
 enum nn_group_weight { NN_WEIGHT_SAMPLES, NN_WEIGHT_POSITIVES, NN_WEIGHT_EQUAL, NN_N_WEIGHTS };
 
 extern const struct nn_evaluator *const nn_evaluators[]; /* ends with NULL */

@@ -55,8 +55,8 @@ over() { # the first try has ended; $brought: what it sent
     tell pass 0 >/dev/null
     brought=$(($(up) - before))
 }
-# The first try was held at half of its bytes. What came through the proxy after that may have been too
-# late for the one that was interrupted: up to a buffer of each connection on the way.
+# The proxy held the first try at half of its bytes. Bytes that passed after the interrupt may have
+# come too late: up to a buffer of each connection.
 less_again() { holds "again < 0.75 * all && again > all / 50" again=$again all="$1"; }
 rests() { ls -d "$root"/.paddlectl/chunks/*.tree 2>/dev/null | wc -l; }
 

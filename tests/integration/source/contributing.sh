@@ -18,7 +18,8 @@ mkdir -p "$copy/build/release" && tar -C "$BIN" --exclude=./bench -cf - . | tar 
     die "the examples do not fit the tree any more"
 [ "$(wc -l <"$TMP/applied")" -ge 13 ] || die "only $(wc -l <"$TMP/applied") examples"
 # Quick objects beside those of the build: the flags of the build stay recorded.
-make -C "$copy" -j"$(nproc)" -o build/release/flags CFLAGS="-O1 -g0" all >"$TMP/make.log" 2>&1 || die "$(grep -m 5 error: "$TMP/make.log")"
+make -C "$copy" -j"$(nproc)" -o build/release/flags CFLAGS="-O1 -g0" all >"$TMP/make.log" 2>&1 ||
+    die "$(grep -m 5 error: "$TMP/make.log")"
 ! grep -q "warning:.*\[-W" "$TMP/make.log" || die "$(grep -m 5 "\[-W" "$TMP/make.log")"
 # make prints a short line for each file, with V=1 the commands, with -s nothing.
 grep -qx 'CC launcher/main.c' "$TMP/make.log" && grep -qx 'LD paddlectl' "$TMP/make.log" ||
