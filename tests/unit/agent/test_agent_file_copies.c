@@ -83,7 +83,7 @@ static void a_lost_copy_is_made_again(void **state) {
     end();
 }
 
-/* The list of a new head may be out of date: it says "none" only when the nodes had time to tell. */
+/* The list of a new head may be out of date: it says "none" when the nodes had time to tell. */
 static void none_is_said_late(void **state) {
     (void)state;
     begin(NULL);
