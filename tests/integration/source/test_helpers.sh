@@ -83,7 +83,7 @@ tree && rmdir b/sub && same 1
 # --- run-all: what it counts as what ---
 mkdir -p tree/tests/unit tree/tests/integration/x tree/build || die mkdir
 cp "$TOP/tests/run-all" tree/tests/ || die "no run-all"
-printf 'all unit objects:\n' >tree/Makefile
+printf 'all unit objects replays:\n' >tree/Makefile
 try() { # try NAME LINE...: an integration test of these lines
     printf '%s\n' '#!/bin/sh' "${@:2}" >"tree/tests/integration/x/$1.sh"
 }
@@ -105,12 +105,13 @@ has "flaky: 1   partly skipped: 1"
 rm tree/tried
 expect 1 env FLAVOURS=release RETRY=0 tree/tests/run-all flaky
 [ "$(tail -1 <<<"$OUT")" = "0 passed, 1 failed, 0 skipped" ] || die "RETRY=0: $OUT"
-# a script runs once, unless it or WHOLE says otherwise
+# a script runs with the release programs, and with sanitizers too if it or WHOLE says so
 try double '# both' true
 runs() { # runs N NAME [VARIABLE=VALUE]
     expect 0 env FLAVOURS="release san" "${@:3}" tree/tests/run-all "$2"
     [ "$(tail -1 <<<"$OUT")" = "$1 passed, 0 failed, 0 skipped" ] || die "$2 ${*:3}: $OUT"
-    has "integration/san/$2"
+    has "integration/release/$2"
+    if [ "$1" = 1 ]; then has_not "integration/san/$2"; else has "integration/san/$2"; fi
 }
 runs 1 good
 runs 2 good WHOLE=1
