@@ -108,7 +108,9 @@ static int groups_merge(void *to, const void *more) {
 
 /* --- the total: numbers from other ranks are checked before they are used --- */
 
-static int is_whole(double v, uint64_t most) { return v >= 0 && v <= (double)most; }
+static int is_whole(double v, uint64_t most) {
+    return v >= 0 && v <= (double)most && v == floor(v);
+}
 
 static int bad_sum(double v, struct pd_err *err) {
     return pd_fail(err, PD_EPROTO, "%g is no sum of the numbers of an evaluator", v);
@@ -180,15 +182,17 @@ struct gathered { /* for the samples of a part */
     struct turn turn;
 };
 
-/* A sample is two whole numbers below 2^53. */
+/* A sample is two whole numbers, below 2^44 and 2^53. */
 static void to_numbers(const struct nn_eval_item *x, double v[NUMBERS]) {
     v[0] = (double)(x->group >> LOW_BITS);
     v[1] = (double)((x->group & ((1u << LOW_BITS) - 1)) << PAIR_BITS | x->pair);
 }
 
 static int from_numbers(const double v[NUMBERS], struct nn_eval_item *x, struct pd_err *err) {
+    const uint64_t most[NUMBERS] = {UINT64_MAX >> LOW_BITS,
+                                    UINT64_MAX >> (64 - LOW_BITS - PAIR_BITS)};
     for (int k = 0; k < NUMBERS; k++)
-        if (!is_whole(v[k], UINT64_C(1) << 53))
+        if (!is_whole(v[k], most[k]))
             return bad_sum(v[k], err);
     const uint64_t low = (uint64_t)v[1];
     *x = (struct nn_eval_item){(uint64_t)v[0] << LOW_BITS | low >> PAIR_BITS,

@@ -143,9 +143,11 @@ static void sums_that_cannot_be_are_refused(void **state) {
         int call; /* 1: levels, 2: samples of a part, 3: these samples */
         double v;
         int want;
-    } rows[] = {{0, 0, 0},          {1, -1, 0},           {1, NAN, 0},         {2, -1, PD_EPROTO},
-                {2, 41, PD_EPROTO}, {2, 1e30, PD_EPROTO}, {2, NAN, PD_EPROTO}, {2, 0, PD_EPROTO},
-                {3, -1, PD_EPROTO}, {3, 1e30, PD_EPROTO}, {3, NAN, PD_EPROTO}, {3, 0x1p53 - 1, 0}};
+    } rows[] = {{0, 0, 0},           {1, -1, 0},           {1, NAN, 0},
+                {2, -1, PD_EPROTO},  {2, 41, PD_EPROTO},   {2, 1e30, PD_EPROTO},
+                {2, NAN, PD_EPROTO}, {2, 0, PD_EPROTO},    {2, 0.5, PD_EPROTO},
+                {3, -1, PD_EPROTO},  {3, 1e30, PD_EPROTO}, {3, NAN, PD_EPROTO},
+                {3, 0.5, PD_EPROTO}, {3, 0x1p44 - 1, 0},   {3, 0x1p44, PD_EPROTO}};
     struct world w = {.type = &nn_eval_gauc, .act = "sigmoid"};
     struct world_graph net;
     make(&w, 40, 1, 2, 1);
