@@ -174,7 +174,9 @@ static void evaluators(struct pd_buf *out) {
                    "those of all samples. The field has type id or label and a vocabulary of at "
                    "most 64. `paddlectl prepare --encode=index` makes ids of texts such as a "
                    "country, and `--min_count` makes one id of all rare texts. auc, gauc, ndcg, "
-                   "recall and perplexity have no slices.");
+                   "recall and perplexity have no slices. The values of slices come last. A line "
+                   "of the log and an event have room for 4000 characters, about 140 values with "
+                   "short names; the rest is left out.");
     paragraph(out, "gauc, ndcg and recall are means over groups. A group has the samples of all "
                    "trainers with one value of the field `group`, such as a user. A group of gauc "
                    "counts if it has samples of both classes, a group of ndcg or recall if it has "

@@ -215,9 +215,12 @@ int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_er
             rc = total_sums(v->of[k], 1 + ev->n_slices, ev->type->n_sums, all, err);
         if (rc)
             return rc;
-        for (uint32_t set = 0; set <= ev->n_slices; set++)
-            finish(v, ev, &v->of[k][set], set);
     }
+    for (uint32_t k = 0; k < v->g->n_evals; k++)
+        finish(v, &v->g->eval[k], v->of[k], 0);
+    for (uint32_t k = 0; k < v->g->n_evals; k++)
+        for (uint32_t set = 1; set <= v->g->eval[k].n_slices; set++)
+            finish(v, &v->g->eval[k], &v->of[k][set], set);
     return 0;
 }
 

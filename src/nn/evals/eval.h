@@ -37,7 +37,7 @@ struct nn_eval_all { /* all ranks that evaluate together */
 int nn_eval_total(struct nn_eval *v, const struct nn_eval_all *all, struct pd_err *err);
 
 /* Valid after nn_eval_total. An evaluator gives one value ("quality") or several
- * ("quality.recall"). */
+ * ("quality.recall"). The values of slices ("quality.recall.3") follow those of all evaluators. */
 enum { NN_EVAL_NAME_MAX = NN_NAME_MAX + 24 };
 uint32_t nn_eval_n_values(const struct nn_eval *v);
 const char *nn_eval_name(const struct nn_eval *v, uint32_t i);

@@ -3,7 +3,7 @@
  * group_weight, max_samples, k. src/nn/evals/eval.c and eval_groups.c use them. */
 #include "nn/graph/graph_internal.h"
 
-/* Values of more slices have no place in a line of the log and in an event. */
+/* A line of the log and an event have no place for the values of more slices. */
 enum { MAX_SLICES = 64 };
 
 static int find_field(const struct nn_build *b, const char *evaluator, const char *key,

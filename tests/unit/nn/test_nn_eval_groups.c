@@ -311,6 +311,24 @@ static void slices_have_values_of_their_own(void **state) {
     }
 }
 
+/* A line of the log may be too short for all values: those of slices are the last. */
+static void slices_come_after_all_evaluators(void **state) {
+    (void)state;
+    static const char *const want[] = {"q", "r", "q.0", "q.1", "r.0", "r.1"};
+    struct world w = {.type = &nn_eval_log_loss, .act = "sigmoid", .n_slices = 2};
+    struct world_graph net;
+    make(&w, 64, 1, 2, 1);
+    struct nn_eval_node ev[2] = {world_evaluator(&w), world_evaluator(&w)};
+    ev[1].name = "r";
+    struct nn_eval *v = fill(&w, world_graph(&w, &net, ev, 2), 0, 1);
+    assert_int_equal(nn_eval_total(v, &(const struct nn_eval_all){.n_ranks = 1}, NULL), 0);
+    assert_int_equal(nn_eval_n_values(v), LENGTH(want));
+    for (uint32_t i = 0; i < LENGTH(want); i++)
+        assert_string_equal(nn_eval_name(v, i), want[i]);
+    nn_eval_free(v);
+    drop(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_by_hand),
@@ -318,6 +336,7 @@ int main(void) {
         cmocka_unit_test(the_share_of_clicks_has_normalized_entropy_1),
         cmocka_unit_test(many_samples_come_in_parts),
         cmocka_unit_test(slices_have_values_of_their_own),
+        cmocka_unit_test(slices_come_after_all_evaluators),
         cmocka_unit_test(sums_that_cannot_be_are_refused),
         cmocka_unit_test(threads_of_unequal_levels_are_merged),
         cmocka_unit_test(beyond_max_samples_the_same_groups_count),
