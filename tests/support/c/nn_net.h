@@ -130,3 +130,19 @@ static inline void expect(const char *what, struct net *n, const char *layer, ui
                 fail_msg("%s: sample %u, value %u is %.8g, not %.8g", what, i, j, got, w);
         }
 }
+
+/* A network whose layer "it" has `width` values a sample, and their reference. */
+struct layer_row {
+    const char *name, *text;
+    uint32_t width;
+    double (*want)(const struct net *n, uint32_t i, uint32_t j);
+};
+
+static inline void expect_layers(const struct layer_row *rows, size_t n_rows) {
+    for (size_t k = 0; k < n_rows; k++) {
+        struct net n;
+        start(&n, rows[k].text);
+        expect(rows[k].name, &n, "it", rows[k].width, rows[k].want);
+        stop(&n);
+    }
+}

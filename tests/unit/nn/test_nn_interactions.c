@@ -95,11 +95,7 @@ static double want_list_fm_sum(const struct net *n, uint32_t i, uint32_t j) {
 }
 
 #define ON_LISTS(rest) HEAD EMB("it", "l w", rest) SQUARE("it")
-static const struct {
-    const char *name, *text;
-    uint32_t width;
-    double (*want)(const struct net *n, uint32_t i, uint32_t j);
-} layers[] = {
+static const struct layer_row layers[] = {
     {"cross", HEAD LAYER("it", "cross", "a b", "") SQUARE("it"), N, want_matrix},
     {"cross, no bias",
      HEAD LAYER("it", "cross", "a b", "kind = matrix\nbias = false\n") SQUARE("it"), N,
@@ -123,12 +119,7 @@ static const struct {
 
 static void interactions_agree_with_plain_loops(void **state) {
     (void)state;
-    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
-        struct net n;
-        start(&n, layers[k].text);
-        expect(layers[k].name, &n, "it", layers[k].width, layers[k].want);
-        stop(&n);
-    }
+    expect_layers(layers, sizeof layers / sizeof layers[0]);
 }
 
 /* A list of one id has no pair: its values and gradients are 0, not the rest of a rounding. */

@@ -152,11 +152,7 @@ static double want_avg(const struct net *n, uint32_t i,
 
 #define IMAGE "height = 2\nwidth = 3\n"
 #define ON_ONE(inputs, rest) HEAD EMB("it", inputs, rest) SQUARE("it")
-static const struct {
-    const char *name, *text;
-    uint32_t width;
-    double (*want)(const struct net *n, uint32_t i, uint32_t j);
-} layers[] = {
+static const struct layer_row layers[] = {
     {"two ids side by side", ON_ONE("i j", "sparse_update = true\n"), 2 * D, want_ids},
     {"two ids side by side, dense", ON_ONE("i j", ""), 2 * D, want_ids},
     {"two ids and a list added up", ON_ONE("i j l", "combine = sum\nis_distributed = true\n"), D,
@@ -194,12 +190,7 @@ static const struct {
 
 static void layers_agree_with_plain_loops(void **state) {
     (void)state;
-    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++) {
-        struct net n;
-        start(&n, layers[k].text);
-        expect(layers[k].name, &n, "it", layers[k].width, layers[k].want);
-        stop(&n);
-    }
+    expect_layers(layers, sizeof layers / sizeof layers[0]);
 }
 
 /* A cosine does not depend on the lengths of its vectors, and is 0 for vectors that are too short.
