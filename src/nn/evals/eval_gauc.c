@@ -17,10 +17,7 @@ static double of_group(const struct nn_eval_group *g) {
 
 const struct nn_evaluator nn_eval_gauc = {
     .name = "gauc",
-    .n_sums = NN_GROUP_N,
-    .collects = &nn_eval_groups,
-    .finish = nn_eval_groups_finish,
+    NN_EVAL_BY_GROUP,
     .text = "mean over groups of auc within a group; groups with one class only do not count",
-    .better = 1,
     .of_group = of_group,
 };

@@ -39,22 +39,16 @@ static double recall(const struct nn_eval_group *g) {
 
 const struct nn_evaluator nn_eval_ndcg = {
     .name = "ndcg",
-    .n_sums = NN_GROUP_N,
-    .collects = &nn_eval_groups,
-    .finish = nn_eval_groups_finish,
+    NN_EVAL_BY_GROUP,
     .text = "mean over groups of NDCG@k: places of the positive samples among the first k",
-    .better = 1,
     .of_group = ndcg,
     .takes_k = 1,
 };
 
 const struct nn_evaluator nn_eval_recall = {
     .name = "recall",
-    .n_sums = NN_GROUP_N,
-    .collects = &nn_eval_groups,
-    .finish = nn_eval_groups_finish,
+    NN_EVAL_BY_GROUP,
     .text = "mean over groups of recall@k: share of the positive samples among the first k",
-    .better = 1,
     .of_group = recall,
     .takes_k = 1,
 };
