@@ -24,14 +24,18 @@ struct compare_cmd {
 
 /* --- settings --- */
 
+/* Settings that cannot be read are missing, with a warning: the rest of the run can be compared. */
 static int read_settings(struct compare_cmd *p, struct compared *c, const char *outputs,
                          struct pd_err *err) {
     char dir[PATH_MAX];
-    const int rc = pd_fmt(dir, sizeof dir, "%s/%s", outputs, c->run->job)
-                       ? pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs)
-                       : record_settings(c->settings, dir, c->run->record, err);
+    struct pd_err why = {0};
+    if (pd_fmt(dir, sizeof dir, "%s/%s", outputs, c->run->job))
+        return pd_fail(err, PD_EUSAGE, "%s: the path is too long", outputs);
+    if (record_settings(c->settings, dir, c->run->record, &why))
+        fprintf(stderr, "paddlectl: %s: settings of train.ini are missing: %.400s\n", c->run->job,
+                why.msg);
     json_object_update(p->keys, c->settings);
-    return rc;
+    return 0;
 }
 
 /* The default of an option of conf.ini; "-": it is no option. */

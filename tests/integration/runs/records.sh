@@ -99,6 +99,13 @@ expect 2 "$ctl" compare --conf=conf.ini first
 has "give two runs or more"
 expect 2 "$ctl" compare --conf=conf.ini first nobody
 has "there is no record of a run 'nobody'"
+# A train.ini that cannot be read: the rest is compared.
+mv "$first/train.ini" kept.ini && mkdir "$first/train.ini"
+expect 0 "$ctl" compare --conf=conf.ini first second
+has "${first##*/}: settings of train.ini are missing: "
+grep -qE '^train\.num_passes +3 +1$' <<<"$OUT" || die "$OUT"
+grep -qE "^test.err +$tested " <<<"$OUT" || die "$OUT"
+rmdir "$first/train.ini" && mv kept.ini "$first/train.ini"
 echo '# changed' >>ws/train.ini
 run third --num_passes=1
 expect 0 "$ctl" compare --conf=conf.ini
