@@ -47,6 +47,7 @@ wrong() { # wrong NAME TEXT OUTPUT
     has "$3"
 }
 wrong text '```console\n$ echo cost 1.5 done\ncost 2.5 failed\n```\n' "cost 1.5 done"
+wrong line '```console\n$ printf "a\\nb\\nc\\n"\n...\nb\nd\n```\n' "not there: d"
 wrong more '```console\n$ printf "a\\nb\\n"\na\n```\n' "-- output:"
 wrong status '```sh\nfalse\n```\n' "exit status 1, wanted 0"
 wrong wanted '<!-- status: 2 -->\n```sh\ntrue\n```\n' "exit status 0, wanted 2"

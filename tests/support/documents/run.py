@@ -96,16 +96,18 @@ def masked(line):
     return line.strip()
 
 
-def same(shown, got):
-    """Whether the output is the shown one. Lines "..." stand for any number of lines."""
+def same(shown, got, left):
+    """Whether the output is the shown one. Lines "..." stand for any number of lines. left[0] becomes the
+    least number of shown lines that were left over by any way to compare."""
+    left[0] = min(left[0], len(shown))
     if not shown:
         return not got
     if shown[0].strip() == "...":
-        return any(same(shown[1:], got[i:]) for i in range(len(got) + 1))
+        return any(same(shown[1:], got[i:], left) for i in range(len(got) + 1))
     if not got:
         return False
     pattern = ".*".join(re.escape(part.strip()) for part in masked(shown[0]).split("..."))
-    return bool(re.fullmatch(pattern.replace(".*", "[ ]?.*"), masked(got[0]))) and same(shown[1:], got[1:])
+    return bool(re.fullmatch(pattern.replace(".*", "[ ]?.*"), masked(got[0]))) and same(shown[1:], got[1:], left)
 
 
 def run(path, folder, given):
@@ -143,9 +145,12 @@ def run(path, folder, given):
         is_status = open(out + ".status").read().strip()
         while shown and not shown[-1].strip():
             shown.pop()
-        if is_status != status or shown is not None and not same(shown, got):
+        left = [len(shown or [])]
+        if is_status != status or shown is not None and not same(shown, got, left):
             print("%s:%d: %s\n-- exit status %s, wanted %s" % (path, line, command, is_status, status))
-            print("\n".join(["-- shown:"] + (shown or []) + ["-- output:"] + got))
+            if left[0]:
+                print("-- not in the output, or not there: %s" % shown[-left[0]])
+            print("\n".join(["-- output:"] + got))
             wrong = 1
     return len(checks), left_out, wrong
 
