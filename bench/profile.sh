@@ -7,7 +7,8 @@
 # BEFORE=none leaves it out). Runs alternate; the best pass of each side counts.
 set -eu
 cd "$(dirname "$0")/.."
-TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-12} PASSES=${PASSES:-2}
+TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX)
+ROUNDS=${ROUNDS:-12} PASSES=${PASSES:-2}
 TMP=$PWD/$TMP
 trap 'rm -rf "$TMP"' EXIT
 . bench/lib/models.sh

@@ -8,7 +8,8 @@
 # Runs alternate; the median of all passes of each side counts. The costs must be equal.
 set -eu
 cd "$(dirname "$0")/.."
-TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX) ROUNDS=${ROUNDS:-12} PASSES=${PASSES:-3}
+TOP=$PWD BIN=$PWD/build/release TMP=$(mktemp -d build/bench-XXXXXX)
+ROUNDS=${ROUNDS:-12} PASSES=${PASSES:-3}
 TMP=$PWD/$TMP
 . bench/lib/models.sh
 . bench/lib/ps.sh

@@ -96,6 +96,6 @@ enum {
 };
 uint32_t nn_eval_groups_finish(const double *sum, const struct nn_eval_sums *s,
                                struct nn_value out[NN_EVAL_VALUES]);
-/* What the rows of all evaluators with groups have. */
+/* The members that the rows of all evaluators by group share. */
 #define NN_EVAL_BY_GROUP \
     .n_sums = NN_GROUP_N, .collects = &nn_eval_groups, .finish = nn_eval_groups_finish, .better = 1

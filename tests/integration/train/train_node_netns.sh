@@ -54,8 +54,8 @@ wait_for 120 "what ran on the lost host has ended" ended
 none_left() { [ -z "$("$fixture" pids "$ns")" ]; }
 wait_for 120 "nothing is left on the hosts" none_left
 
-# --- a detached job: the machine of the head is cut off, and plugged in again when its lease is over and node 1 or 2 is the head. It starts
-# nothing, and the job ends with the same bits
+# --- a detached job: the machine of the head is cut off, and plugged in again when its lease is over
+# and node 1 or 2 is the head. It starts nothing, and the job ends with the same bits
 JOB=$(on_client run --conf=slow.ini --job_workspace="$ws" --outputs=healed --detach --detach_lease=8 2>detach.err) ||
     die "run --detach: $(cat detach.err)"
 status_has() { on_client status --conf=conf.ini --connect_timeout=3 "$JOB" >status.log 2>&1; grep -qE "$1" status.log; }
@@ -64,7 +64,8 @@ wait_for 60 "a checkpoint" status_has '^progress: pass (1/3 .*, batch (1[2-9]|[2
 wait_for 90 "another node is the head" status_has '^head: node [12]'
 "$fixture" join "$ns" 0
 expect 0 on_client attach --conf=conf.ini "$JOB"
-grep -qE '10[.]77[.]0[.](2 .node 1|3 .node 2). is the head now' <<<"$OUT" || die "the new head: $OUT"
+grep -qE '10[.]77[.]0[.](2 .node 1|3 .node 2). is the head now' <<<"$OUT" ||
+    die "the new head: $OUT"
 has "10.77.0.1 (node 0) is lost: it was silent for "
 has_not "restart 2"
 expect 0 on_client fetch --conf=conf.ini --outputs=healed "$JOB"

@@ -97,8 +97,8 @@ def masked(line):
 
 
 def same(shown, got, left):
-    """Whether the output is the shown one. Lines "..." stand for any number of lines. left[0] becomes the
-    least number of shown lines that were left over by any way to compare."""
+    """Whether the output is the shown one. Lines "..." stand for any number of lines. left[0] becomes
+    the least number of shown lines that were left over by any way to compare."""
     left[0] = min(left[0], len(shown))
     if not shown:
         return not got
@@ -107,7 +107,8 @@ def same(shown, got, left):
     if not got:
         return False
     pattern = ".*".join(re.escape(part.strip()) for part in masked(shown[0]).split("..."))
-    return bool(re.fullmatch(pattern.replace(".*", "[ ]?.*"), masked(got[0]))) and same(shown[1:], got[1:], left)
+    is_line = re.fullmatch(pattern.replace(".*", "[ ]?.*"), masked(got[0]))
+    return bool(is_line) and same(shown[1:], got[1:], left)
 
 
 def run(path, folder, given):
